@@ -1,0 +1,6 @@
+//! What Kubernetes objects look like: native types as data, typed decoding, the protobuf mapping and OpenAPI out.
+//!
+//! Pure functions over JSON values; knows nothing of HTTP or the store. [`field`] holds the paths and errors that
+//! validation everywhere speaks in.
+
+pub mod field;
