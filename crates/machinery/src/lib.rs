@@ -1,1 +1,17 @@
-//! placeholder
+//! The vocabulary of the Kubernetes API: resource descriptors and their hooks, `Status` errors, selectors, metadata rules.
+//!
+//! Entry types are [`resource::Resource`] (what the generic handler serves) and [`status::ApiError`] (how anything
+//! fails). Knows nothing of HTTP servers or store engines.
+
+pub mod object;
+pub mod resource;
+pub mod status;
+pub mod strategy;
+pub mod table;
+pub mod user;
+
+pub use bailiwick_schema::field;
+pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Resource, Scope, Subresource};
+pub use status::ApiError;
+pub use strategy::{Context, Strategy};
+pub use user::UserInfo;

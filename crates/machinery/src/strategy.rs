@@ -1,0 +1,125 @@
+//! The per-type rules the generic handler calls while it creates and updates: defaulting, preparation, validation.
+//!
+//! Hooks see whole objects as JSON values already decoded and normalised by type. They are synchronous and pure but for
+//! what [`Context`] carries. The handler itself does everything that is the same for all types: metadata validation and
+//! immutability, generation when spec changes, uid, timestamps, finalizers.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::field::{ErrorList, Path};
+use crate::user::UserInfo;
+
+/// What a hook may know about the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    pub now: Timestamp,
+    pub user: &'a UserInfo,
+}
+
+/// Checks an object's name and returns what is wrong with it, as upstream words it. With [`NameKind::Prefix`] the
+/// string is a `generateName`, whose end need not be valid.
+pub type NameValidator = fn(name: &str, kind: NameKind) -> Vec<String>;
+
+/// Whether a name validator looks at a whole name or at the prefix of one to be generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameKind {
+    Full,
+    Prefix,
+}
+
+/// What an update changed, as `metadata.generation` sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// The type does not count generations.
+    None,
+    /// 1 on create, one more whenever `spec` changes.
+    Spec,
+    /// 1 on create, one more whenever anything but `metadata` and `status` changes (webhook configurations).
+    AllButMetadataAndStatus,
+}
+
+/// The rules of one type, or of one of its subresources. Every method has the default of a type without special rules.
+pub trait Strategy: Send + Sync {
+    /// Fills in what the client left out. Runs after decoding on create, update and patch, and must be idempotent.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Clears or sets what a client may not decide on creation (typically drops `status`).
+    fn prepare_for_create(&self, _cx: &Context<'_>, _object: &mut Value) {}
+
+    /// What is wrong with a new object, besides its metadata.
+    fn validate(&self, _cx: &Context<'_>, _object: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Advice to the client that creates this object, sent as Warning headers.
+    fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Carries over from `old` what an update may not change (typically `status`; for a status strategy everything else).
+    fn prepare_for_update(&self, _cx: &Context<'_>, _object: &mut Value, _old: &Value) {}
+
+    /// What is wrong with an updated object, besides its metadata.
+    fn validate_update(&self, cx: &Context<'_>, object: &Value, _old: &Value) -> ErrorList {
+        self.validate(cx, object)
+    }
+
+    fn warnings_on_update(&self, _object: &Value, _old: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The rule for `metadata.name`.
+    fn name_validator(&self) -> NameValidator {
+        crate::strategy::any_path_segment_name
+    }
+
+    /// How `metadata.generation` moves.
+    fn generation(&self) -> Generation {
+        Generation::None
+    }
+
+    /// Whether PUT to a name that does not exist creates it (leases, events, RBAC).
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether PUT without a resourceVersion overwrites whatever is there.
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Whether stored bytes can be served as they are; `false` makes the handler call the two conversions below.
+    fn stored_as_served(&self) -> bool {
+        true
+    }
+
+    /// From the served version to the stored form.
+    fn to_storage(&self, _object: &mut Value) {}
+
+    /// From the stored form to the served version.
+    fn from_storage(&self, _object: &mut Value) {}
+
+    /// Where validation errors of the whole object are rooted; empty for almost every type.
+    fn root_path(&self) -> Path {
+        Path::root()
+    }
+
+    /// Seconds after which objects of this type delete themselves (events).
+    fn ttl_seconds(&self, _object: &Value) -> Option<u64> {
+        None
+    }
+}
+
+/// A type without rules of its own.
+pub struct NoRules;
+
+impl Strategy for NoRules {}
+
+/// The weakest rule for names: anything that can stand as one segment of a URL path.
+pub fn any_path_segment_name(name: &str, kind: NameKind) -> Vec<String> {
+    if kind == NameKind::Full && (name == "." || name == "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    ["/", "%"].iter().filter(|illegal| name.contains(**illegal)).map(|c| format!("may not contain '{c}'")).collect()
+}
