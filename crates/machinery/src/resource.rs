@@ -1,9 +1,11 @@
 //! Resource descriptors: all the generic handler knows about a type. Native types and custom resources are the same to it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use bailiwick_schema::types::Type;
+use serde_json::Value;
 
 use crate::strategy::Strategy;
 use crate::table::TableConvertor;
@@ -87,12 +89,41 @@ pub struct SelectableField {
     pub name: String,
     /// Where the value is found in the stored object. Absent is the empty string; booleans and numbers print as JSON.
     pub path: Vec<String>,
+    /// Where it is looked for next when `path` leads to the empty string; empty for nowhere.
+    pub fallback: Vec<String>,
 }
 
 impl SelectableField {
     /// A field whose selector name is its path.
     pub fn at(name: &str) -> Self {
-        Self { name: name.to_owned(), path: name.split('.').map(str::to_owned).collect() }
+        Self::stored_at(name, name)
+    }
+
+    /// A field that selectors name one way and the stored object another.
+    pub fn stored_at(name: &str, path: &str) -> Self {
+        Self { name: name.to_owned(), path: path.split('.').map(str::to_owned).collect(), fallback: Vec::new() }
+    }
+
+    /// With a second place to look when the first is empty.
+    pub fn or_at(mut self, path: &str) -> Self {
+        self.fallback = path.split('.').map(str::to_owned).collect();
+        self
+    }
+
+    /// The value selectors compare with.
+    pub fn value<'a>(&self, object: &'a Value) -> Cow<'a, str> {
+        match text_at(object, &self.path) {
+            empty if empty.is_empty() && !self.fallback.is_empty() => text_at(object, &self.fallback),
+            found => found,
+        }
+    }
+}
+
+fn text_at<'a>(object: &'a Value, path: &[String]) -> Cow<'a, str> {
+    match path.iter().try_fold(object, |value, key| value.get(key)) {
+        None | Some(Value::Null) => Cow::Borrowed(""),
+        Some(Value::String(text)) => Cow::Borrowed(text),
+        Some(other) => Cow::Owned(other.to_string()),
     }
 }
 

@@ -89,6 +89,18 @@ pub trait Strategy: Send + Sync {
         true
     }
 
+    /// Last touches after validation, when a generated name is known (namespaces label themselves with theirs). Runs on
+    /// create and update.
+    fn canonicalize(&self, _object: &mut Value) {}
+
+    /// Changes an object that has just been marked as being deleted (namespaces turn `Terminating`).
+    fn mark_deleting(&self, _cx: &Context<'_>, _object: &mut Value) {}
+
+    /// Whether an object marked as being deleted, with no finalizers left in its metadata, may be removed now.
+    fn removable(&self, _object: &Value) -> bool {
+        true
+    }
+
     /// Whether stored bytes can be served as they are; `false` makes the handler call the two conversions below.
     fn stored_as_served(&self) -> bool {
         true
