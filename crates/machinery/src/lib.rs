@@ -5,10 +5,12 @@
 
 pub mod object;
 pub mod resource;
+pub mod selector;
 pub mod status;
 pub mod strategy;
 pub mod table;
 pub mod user;
+pub mod validation;
 
 pub use bailiwick_schema::field;
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Resource, Scope, Subresource};
