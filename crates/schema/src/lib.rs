@@ -4,3 +4,4 @@
 //! validation everywhere speaks in.
 
 pub mod field;
+pub mod types;

@@ -1,0 +1,3 @@
+package main
+
+func goldens(in, out string) {}
