@@ -1,1 +1,31 @@
-fn main() {}
+//! The command line of `cargo xtask`. Each subcommand lives in a module of the library.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use xtask::{conformance, setup, test_run};
+
+/// Commands for people who work on Bailiwick.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install the programs that the tests use (kubectl of three minors, etcd) into the tools directory.
+    Setup(setup::Args),
+    /// Run every check: formatting, clippy, dependency policy, all tests. Ends with one line of totals.
+    Test(test_run::Args),
+    /// Compare our answers with kube-apiserver's, request by request.
+    Conformance(conformance::Args),
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Setup(args) => setup::run(&args),
+        Command::Test(args) => test_run::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
+    }
+}

@@ -1,0 +1,212 @@
+//! The differential suite: the same requests to kube-apiserver and to us, the answers compared after masking what must
+//! differ. By default upstream's answers are the recorded ones, so that running it needs no kube-apiserver.
+
+mod case;
+mod compatibility;
+mod diff;
+mod exchange;
+mod golden;
+mod mask;
+mod select;
+mod servers;
+mod template;
+mod wire;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+
+use crate::tools::repository_root;
+use case::{Case, Suite};
+use exchange::{Answer, Server};
+
+/// Cases under way at once. Each has its own namespace; most of the time is spent in bounded watches.
+const CONCURRENCY: usize = 8;
+
+/// How to run the suite.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Start kube-apiserver and record its answers under conformance/golden.
+    #[arg(long, conflicts_with = "live")]
+    pub record: bool,
+    /// Start kube-apiserver as well and compare with its answers instead of the recorded ones.
+    #[arg(long)]
+    pub live: bool,
+    /// Run only the cases whose `subject: name` contains this text.
+    #[arg(long, default_value = "")]
+    pub filter: String,
+    /// Use this bailiwick program instead of building it.
+    #[arg(long)]
+    pub bailiwick: Option<PathBuf>,
+    /// Write docs/COMPATIBILITY.md from the cases that are marked as differing, and stop.
+    #[arg(long)]
+    pub docs: bool,
+}
+
+/// One case's outcome.
+pub struct Outcome {
+    /// `subject: name`.
+    pub name: String,
+    /// What is wrong; empty when the case passed.
+    pub problems: Vec<String>,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<()> {
+    let suites = load()?;
+    if args.docs {
+        return compatibility::write(&suites);
+    }
+    if args.record {
+        return record(&suites, &args.filter);
+    }
+    let outcomes = compare(args)?;
+    let failed = report(&outcomes);
+    if failed > 0 {
+        bail!("{failed} of {} cases differ", outcomes.len());
+    }
+    Ok(())
+}
+
+/// Starts our server, runs the cases and compares. The order of outcomes is that of the files.
+pub fn compare(args: &Args) -> Result<Vec<Outcome>> {
+    let suites = load()?;
+    let binary = match &args.bailiwick {
+        Some(path) => path.clone(),
+        None => servers::build_bailiwick()?,
+    };
+    let ours = servers::start_bailiwick(&binary)?;
+    let theirs = if args.live { Some(servers::start_kube_apiserver()?) } else { None };
+    let selected = select_cases(&suites, &args.filter);
+    let got = answers(&ours.server, &selected);
+    let expected = match &theirs {
+        Some(peer) => answers(&peer.server, &selected),
+        None => recorded(&suites, &selected)?,
+    };
+    let judged = selected.iter().zip(got).zip(expected);
+    let mut outcomes: Vec<Outcome> = judged
+        .map(|(((suite, case), got), expected)| Outcome {
+            name: format!("{}: {}", suite.subject, case.name),
+            problems: judge(case, expected, got),
+        })
+        .collect();
+    if args.filter.is_empty() {
+        outcomes.push(compatibility::is_current(&suites));
+    }
+    Ok(outcomes)
+}
+
+/// Prints every difference and the totals; returns how many cases failed.
+pub fn report(outcomes: &[Outcome]) -> usize {
+    for outcome in outcomes.iter().filter(|outcome| !outcome.problems.is_empty()) {
+        println!("--- {}", outcome.name);
+        outcome.problems.iter().for_each(|problem| println!("    {problem}"));
+    }
+    let failed = outcomes.iter().filter(|outcome| !outcome.problems.is_empty()).count();
+    println!("conformance: {} passed, {failed} failed", outcomes.len() - failed);
+    failed
+}
+
+fn cases_dir() -> PathBuf {
+    repository_root().join("conformance/cases")
+}
+
+fn golden_dir() -> PathBuf {
+    repository_root().join("conformance/golden")
+}
+
+fn load() -> Result<Vec<Suite>> {
+    case::load(&cases_dir())
+}
+
+fn select_cases<'a>(suites: &'a [Suite], filter: &str) -> Vec<(&'a Suite, &'a Case)> {
+    suites
+        .iter()
+        .flat_map(|suite| suite.cases.iter().map(move |case| (suite, case)))
+        .filter(|(suite, case)| format!("{}: {}", suite.subject, case.name).contains(filter))
+        .collect()
+}
+
+/// Runs the cases on one server, several at a time; the answers are in the order of the cases.
+fn answers(server: &Server, cases: &[(&Suite, &Case)]) -> Vec<Result<Vec<Answer>>> {
+    let next = AtomicUsize::new(0);
+    let collected = Mutex::new(Vec::with_capacity(cases.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..CONCURRENCY {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((suite, case)) = cases.get(index) else { break };
+                    let answers = server.run(&suite.subject, case);
+                    collected.lock().unwrap_or_else(PoisonError::into_inner).push((index, answers));
+                }
+            });
+        }
+    });
+    let mut collected = collected.into_inner().unwrap_or_else(PoisonError::into_inner);
+    collected.sort_by_key(|(index, _)| *index);
+    collected.into_iter().map(|(_, answers)| answers).collect()
+}
+
+fn recorded(suites: &[Suite], cases: &[(&Suite, &Case)]) -> Result<Vec<Result<Vec<Answer>>>> {
+    let mut by_subject = std::collections::BTreeMap::new();
+    for suite in suites {
+        by_subject.insert(suite.subject.as_str(), golden::read(&golden_dir(), &suite.subject)?);
+    }
+    Ok(cases
+        .iter()
+        .map(|(suite, case)| {
+            let recording = by_subject.get(suite.subject.as_str()).and_then(|golden| golden.get(&case.name));
+            recording.cloned().context("no recorded answer: run `cargo xtask conformance --record`")
+        })
+        .collect())
+}
+
+fn judge(case: &Case, expected: Result<Vec<Answer>>, got: Result<Vec<Answer>>) -> Vec<String> {
+    let (expected, got) = match (expected, got) {
+        (Ok(expected), Ok(got)) => (expected, got),
+        (Err(error), _) => return vec![format!("upstream: {error:#}")],
+        // A script that breaks off is a difference as well: a later request needed an earlier answer.
+        (_, Err(_)) if case.differs.is_some() => return vec![],
+        (_, Err(error)) => return vec![format!("{error:#}")],
+    };
+    let mut problems = Vec::new();
+    if expected.len() != got.len() {
+        problems.push(format!("{} recorded answers for {} requests: record again", expected.len(), got.len()));
+    }
+    for (step, (expected, got)) in expected.iter().zip(&got).enumerate() {
+        let request = case.steps.get(step).and_then(|step| step.get("request")).and_then(|text| text.as_str());
+        let lines = diff::differences(expected, got);
+        if !lines.is_empty() {
+            problems.push(format!("[{}] {}", step + 1, request.unwrap_or_default()));
+            problems.extend(lines.into_iter().map(|line| format!("    {line}")));
+        }
+    }
+    match (&case.differs, problems.is_empty()) {
+        (Some(_), true) => vec!["is marked as differing, and does not differ any more: remove `differs`".to_owned()],
+        (Some(_), false) => vec![],
+        (None, _) => problems,
+    }
+}
+
+fn record(suites: &[Suite], filter: &str) -> Result<()> {
+    let peer = servers::start_kube_apiserver()?;
+    let mut requests = 0;
+    for suite in suites {
+        let cases: Vec<(&Suite, &Case)> = suite.cases.iter().map(|case| (suite, case)).collect();
+        if select_cases(std::slice::from_ref(suite), filter).is_empty() {
+            continue;
+        }
+        let mut answered = Vec::with_capacity(cases.len());
+        for ((_, case), answers) in cases.iter().zip(answers(&peer.server, &cases)) {
+            let answers = answers.with_context(|| format!("{}: {}", suite.subject, case.name))?;
+            requests += answers.len();
+            answered.push((case.name.as_str(), answers));
+        }
+        golden::write(&golden_dir(), &suite.subject, answered.iter().map(|(name, answers)| (*name, &answers[..])))?;
+    }
+    println!("recorded {requests} answers");
+    Ok(())
+}

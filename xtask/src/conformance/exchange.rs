@@ -1,0 +1,235 @@
+//! Sends a case's requests to one server and turns each answer into its comparable, masked form.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use reqwest::Method;
+use reqwest::blocking::{Client, RequestBuilder};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::case::{Case, Part, Step, User, identity};
+use super::mask::Masker;
+use super::{select, template, wire};
+
+/// Longer than any bounded watch of a case plus a server under load.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The tokens that both servers are started with, in the form of `--token-auth-file`.
+pub const TOKEN_FILE: &str = "admin-token,admin,admin,\"system:masters\"\nalice-token,alice,alice-uid,\"dev,qa\"\n";
+
+/// One answer as it is compared and recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The status code; absent when it is not compared, 0 when there was no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The `Content-Type` header.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// The `Warning` headers, and others that the case names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, Vec<String>>,
+    /// The body: JSON as it is, YAML as JSON, a stream as a list, protobuf as a tree, anything else as text.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub body: Value,
+}
+
+/// A running server and how to reach it.
+pub struct Server {
+    client: Client,
+    base: String,
+}
+
+impl Server {
+    /// A client for the server at `base` (scheme, host and port). Its certificate is not checked: it is ours, on loopback.
+    pub fn new(base: &str) -> Result<Self> {
+        let client = Client::builder()
+            .danger_accept_invalid_certs(true)
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(REQUEST_TIMEOUT)
+            .build()?;
+        Ok(Self { client, base: base.trim_end_matches('/').to_owned() })
+    }
+
+    /// Runs a whole case; one answer for each compared step.
+    pub fn run(&self, subject: &str, case: &Case) -> Result<Vec<Answer>> {
+        let id = identity(subject, &case.name);
+        let mut sent = serde_json::to_string(&[&case.setup, &case.steps])?;
+        let mut saved = Saved { id: id.clone(), answers: BTreeMap::new() };
+        if sent.contains("{{ns}}") {
+            let namespace = json!({"request": "POST /api/v1/namespaces", "json": {"metadata": {"name": id}}});
+            self.step(&namespace, &mut saved, &mut sent)?;
+        }
+        for step in &case.setup {
+            self.step(step, &mut saved, &mut sent)?;
+        }
+        case.steps.iter().map(|step| self.step(step, &mut saved, &mut sent)).collect()
+    }
+
+    fn step(&self, raw: &Value, saved: &mut Saved, sent: &mut String) -> Result<Answer> {
+        let mut last = Answer::default();
+        let mut n = 0;
+        loop {
+            let lookup = |name: &str| if name == "n" { Some(json!(n)) } else { saved.lookup(name) };
+            let filled = template::fill(raw, &lookup, template::Unknown::Refuse)?;
+            let step: Step = serde_json::from_value(filled)?;
+            if n >= step.repeat.unwrap_or(1) {
+                break;
+            }
+            sent.push_str(&step.request);
+            if let Some(body) = &step.json {
+                sent.push_str(&body.to_string());
+            }
+            let received = self.send(&step, saved).with_context(|| step.request.clone())?;
+            last = self.comparable(&step, &received, sent);
+            saved.keep(&step, received);
+            n += 1;
+        }
+        Ok(last)
+    }
+
+    fn send(&self, step: &Step, saved: &Saved) -> Result<Received> {
+        let (method, path) = step.request.split_once(' ').context("a request is `METHOD /path`")?;
+        let url = reqwest::Url::parse(&format!("{}{path}", self.base))?;
+        let mut request = self.client.request(Method::from_bytes(method.as_bytes())?, url);
+        request = match step.user {
+            User::Admin => request.header(AUTHORIZATION, "Bearer admin-token"),
+            User::Alice => request.header(AUTHORIZATION, "Bearer alice-token"),
+            User::Stranger => request.header(AUTHORIZATION, "Bearer unknown-token"),
+            User::Anonymous => request,
+        };
+        if let Some(accept) = &step.accept {
+            request = request.header(ACCEPT, accept);
+        }
+        for (name, value) in &step.headers {
+            request = request.header(name, value);
+        }
+        let request = with_body(request, step, saved)?;
+        let response = request.send()?;
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let body = response.bytes()?.to_vec();
+        Ok(Received { status, headers, body })
+    }
+
+    fn comparable(&self, step: &Step, received: &Received, sent: &str) -> Answer {
+        let authority = self.base.split("//").last().unwrap_or_default();
+        let masker = Masker::new(sent, authority);
+        let compares = |part| step.compare.contains(&part);
+        let mut answer = Answer::default();
+        if compares(Part::Status) {
+            answer.status = Some(received.status);
+        }
+        if compares(Part::Type) {
+            answer.content_type = Some(received.header("content-type").join(", "));
+        }
+        let further = step.compare_headers.iter().map(String::as_str);
+        for name in compares(Part::Warning).then_some("warning").into_iter().chain(further) {
+            let values: Vec<String> = received.header(name).iter().map(|value| masker.text(value)).collect();
+            if !values.is_empty() {
+                answer.headers.insert(name.to_owned(), values);
+            }
+        }
+        if compares(Part::Body) {
+            let mut body = select::narrow(received.parsed(&step.request), step);
+            masker.mask(&mut body);
+            answer.body = body;
+        }
+        answer
+    }
+}
+
+fn with_body(request: RequestBuilder, step: &Step, saved: &Saved) -> Result<RequestBuilder> {
+    let (body, usual_type) = if let Some(json) = &step.json {
+        (serde_json::to_vec(json)?, "application/json")
+    } else if let Some(text) = &step.text {
+        (text.clone().into_bytes(), "application/json")
+    } else if let Some(message) = &step.proto {
+        (wire::encode_enveloped(message)?, "application/vnd.kubernetes.protobuf")
+    } else if let Some(name) = &step.body_of {
+        let Some((body, _)) = saved.answers.get(name) else { bail!("no answer was saved as {name}") };
+        (body.clone(), "application/json")
+    } else {
+        return Ok(match &step.content_type {
+            Some(content_type) => request.header(CONTENT_TYPE, content_type),
+            None => request,
+        });
+    };
+    let content_type = step.content_type.as_deref().unwrap_or(usual_type);
+    // An empty type means that the header is left out.
+    let request = if content_type.is_empty() { request } else { request.header(CONTENT_TYPE, content_type) };
+    Ok(request.body(body))
+}
+
+struct Received {
+    status: u16,
+    headers: reqwest::header::HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Received {
+    fn header(&self, name: &str) -> Vec<String> {
+        self.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
+    }
+
+    fn parsed(&self, request: &str) -> Value {
+        let content_type = self.header("content-type").join(", ");
+        if self.body.is_empty() {
+            return Value::Null;
+        }
+        if content_type.starts_with("application/vnd.kubernetes.protobuf") {
+            let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+            return wire::dump_answer(&self.body, now_s);
+        }
+        let text = String::from_utf8_lossy(&self.body).into_owned();
+        if content_type.starts_with("application/yaml") {
+            return serde_saphyr::from_str(&text).unwrap_or(Value::String(text));
+        }
+        if content_type.starts_with("application/json") {
+            let documents: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&text).into_iter().collect();
+            return match documents {
+                Ok(mut documents) if documents.len() == 1 && !is_watch(request) => documents.remove(0),
+                Ok(documents) => Value::Array(documents.into_iter().filter(|event| !is_idle_bookmark(event)).collect()),
+                Err(_) => Value::String(text),
+            };
+        }
+        Value::String(text)
+    }
+}
+
+fn is_watch(request: &str) -> bool {
+    request.contains("watch=true") || request.contains("watch=1") || request.contains("/watch/")
+}
+
+/// When bookmarks come is up to the server, except the one that ends the initial events.
+fn is_idle_bookmark(event: &Value) -> bool {
+    event.get("type").and_then(Value::as_str) == Some("BOOKMARK")
+        && event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end").is_none()
+}
+
+/// What later requests of a case may refer to.
+struct Saved {
+    id: String,
+    answers: BTreeMap<String, (Vec<u8>, Value)>,
+}
+
+impl Saved {
+    fn lookup(&self, name: &str) -> Option<Value> {
+        if name == "id" || name == "ns" {
+            return Some(json!(self.id));
+        }
+        let (answer, path) = name.split_once('.')?;
+        template::member(&self.answers.get(answer)?.1, path)
+    }
+
+    fn keep(&mut self, step: &Step, received: Received) {
+        let json = serde_json::from_slice(&received.body).unwrap_or(Value::Null);
+        if let Some(name) = &step.save {
+            self.answers.insert(name.clone(), (received.body.clone(), json.clone()));
+        }
+        self.answers.insert("last".to_owned(), (received.body, json));
+    }
+}

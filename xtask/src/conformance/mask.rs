@@ -1,0 +1,150 @@
+//! Replaces what must differ between two servers (uids, times, revisions, tokens, random suffixes) by placeholders, so that
+//! everything else can be compared exactly. Values that the case itself sent are left alone.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+static UUID: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
+static TIME: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"));
+static REVISION_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)(resource ?version[^0-9]{0,24}?)\d+"));
+static TOO_OLD: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d+ \(\d+\)"));
+static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d+[smhd]){1,2}$"));
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("invariant: the pattern is a literal")
+}
+
+/// Masks answers of one case.
+pub struct Masker<'a> {
+    /// Everything the case sends; what occurs here is not masked.
+    sent: &'a str,
+    /// `host:port` of the server, which answers may repeat.
+    authority: &'a str,
+}
+
+impl<'a> Masker<'a> {
+    /// A masker for a case that sends `sent` to the server at `authority`.
+    pub fn new(sent: &'a str, authority: &'a str) -> Self {
+        Self { sent, authority }
+    }
+
+    /// Masks a JSON document in place.
+    pub fn mask(&self, value: &mut Value) {
+        match value {
+            Value::Object(members) => self.mask_object(members),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask(item)),
+            Value::String(text) => *text = self.text(text),
+            _ => {}
+        }
+    }
+
+    /// Masks a piece of prose or a header.
+    pub fn text(&self, text: &str) -> String {
+        let masked = UUID.replace_all(text, |found: &regex::Captures<'_>| self.unless_sent(&found[0], "<uid>"));
+        let masked = TIME.replace_all(&masked, |found: &regex::Captures<'_>| {
+            let fraction = found.get(1).map_or(0, |digits| digits.as_str().len());
+            self.unless_sent(&found[0], if fraction == 0 { "<time>" } else { "<microtime>" })
+        });
+        let masked = TOO_OLD.replace_all(&masked, "<rv> (<rv>)");
+        let masked = REVISION_IN_TEXT.replace_all(&masked, "${1}<rv>");
+        masked.replace(self.authority, "<server>")
+    }
+
+    fn unless_sent(&self, found: &str, mask: &str) -> String {
+        if self.sent.contains(found) { found.to_owned() } else { mask.to_owned() }
+    }
+
+    fn mask_object(&self, members: &mut Map<String, Value>) {
+        members.remove("managedFields");
+        self.mask_generated_name(members);
+        let is_table = members.get("kind").and_then(Value::as_str) == Some("Table");
+        for (key, value) in members.iter_mut() {
+            match (key.as_str(), &mut *value) {
+                ("resourceVersion", Value::String(text)) if is_number(text) => *text = "<rv>".to_owned(),
+                ("storageVersionHash", Value::String(text)) if !text.is_empty() => *text = "<hash>".to_owned(),
+                ("continue", Value::String(text)) if !text.is_empty() && !self.sent.contains(text.as_str()) => {
+                    *text = "<continue>".to_owned();
+                }
+                ("token", Value::String(text)) if text.starts_with("eyJ") => *text = "<token>".to_owned(),
+                // The help texts of Table columns are prose, which we write ourselves.
+                ("columnDefinitions", Value::Array(columns)) => {
+                    columns.iter_mut().filter_map(Value::as_object_mut).for_each(|column| {
+                        column.remove("description");
+                    });
+                }
+                ("rows", Value::Array(rows)) if is_table => rows.iter_mut().for_each(|row| self.mask_row(row)),
+                (_, value) => self.mask(value),
+            }
+        }
+    }
+
+    fn mask_row(&self, row: &mut Value) {
+        if let Some(cells) = row.get_mut("cells").and_then(Value::as_array_mut) {
+            for cell in cells {
+                if cell.as_str().is_some_and(|text| AGE.is_match(text)) {
+                    *cell = Value::String("<age>".to_owned());
+                }
+            }
+        }
+        self.mask(row);
+    }
+
+    fn mask_generated_name(&self, members: &mut Map<String, Value>) {
+        let Some(prefix) = members.get("generateName").and_then(Value::as_str).map(str::to_owned) else { return };
+        if let Some(Value::String(name)) = members.get_mut("name")
+            && name.len() > prefix.len()
+            && name.starts_with(&prefix)
+        {
+            *name = format!("{prefix}<{}>", name.len() - prefix.len());
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn masked(sent: &str, mut value: Value) -> Value {
+        Masker::new(sent, "127.0.0.1:1").mask(&mut value);
+        value
+    }
+
+    #[test]
+    fn what_the_server_chose_is_masked() {
+        let got = masked(
+            "",
+            json!({"metadata": {"uid": "0c9f8b1e-0000-4000-8000-000000000000", "resourceVersion": "12", "generateName": "a-",
+                "name": "a-x7k2p", "creationTimestamp": "2026-01-02T03:04:05Z", "managedFields": [], "continue": "abc"}}),
+        );
+        assert_eq!(
+            got,
+            json!({"metadata": {"uid": "<uid>", "resourceVersion": "<rv>", "generateName": "a-", "name": "a-<5>",
+                "creationTimestamp": "<time>", "continue": "<continue>"}})
+        );
+    }
+
+    #[test]
+    fn what_the_case_sent_is_kept() {
+        let got = masked("at 2020-01-01T00:00:00Z", json!({"firstTimestamp": "2020-01-01T00:00:00Z"}));
+        assert_eq!(got, json!({"firstTimestamp": "2020-01-01T00:00:00Z"}));
+    }
+
+    #[test]
+    fn ages_in_tables_are_masked_and_other_cells_are_not() {
+        let got = masked("", json!({"kind": "Table", "rows": [{"cells": ["name", 3, "12s", "1m2s"]}]}));
+        assert_eq!(got["rows"][0]["cells"], json!(["name", 3, "<age>", "<age>"]));
+    }
+
+    #[test]
+    fn revisions_inside_messages_are_masked() {
+        assert_eq!(Masker::new("", "h:1").text("too old resource version: 5 (77)"), "too old resource version: <rv> (<rv>)");
+    }
+}

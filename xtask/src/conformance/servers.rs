@@ -1,0 +1,160 @@
+//! Starts the servers that the suite talks to: our own, and kube-apiserver with its etcd. Each run has its own fresh
+//! data directory and ports, and everything ends with the value that owns it.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use super::exchange::{Server, TOKEN_FILE};
+use crate::tools;
+
+/// kube-apiserver needs seconds to become ready, more on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// How often readiness is asked for while a server starts.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A started server and the processes behind it.
+pub struct Running {
+    /// How to talk to it.
+    pub server: Server,
+    // Ended in this order: kube-apiserver hangs on shutdown when its etcd went first.
+    _processes: Vec<Process>,
+    _data: TempDir,
+}
+
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nothing to be done about a process that is already gone.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts our own binary.
+pub fn start_bailiwick(binary: &Path) -> Result<Running> {
+    let data = tempfile::tempdir()?;
+    let tokens = data.path().join("tokens.csv");
+    std::fs::write(&tokens, TOKEN_FILE)?;
+    let data_dir = data.path().join("data");
+    let log = std::fs::File::create(data.path().join("log"))?;
+    let mut child = Command::new(binary)
+        .arg("serve")
+        .args(["--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(&data_dir)
+        .arg("--token-auth-file")
+        .arg(&tokens)
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("starting {}", binary.display()))?;
+    let stdout = child.stdout.take().context("invariant: stdout is piped")?;
+    let process = Process(child);
+    let mut ready = String::new();
+    let mut lines = BufReader::new(stdout);
+    if lines.read_line(&mut ready)? == 0 {
+        let log = std::fs::read_to_string(data.path().join("log")).unwrap_or_default();
+        bail!("bailiwick ended before it was ready:\n{log}");
+    }
+    // The pipe must stay drained, or a chatty server would block on it.
+    std::thread::spawn(move || for _ in lines.lines() {});
+    let base = server_of_kubeconfig(&data_dir.join("admin.kubeconfig"))?;
+    Ok(Running { server: Server::new(&base)?, _processes: vec![process], _data: data })
+}
+
+fn server_of_kubeconfig(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let config: serde_json::Value = serde_saphyr::from_str(&text)?;
+    let server = config.pointer("/clusters/0/cluster/server").and_then(|server| server.as_str());
+    Ok(server.with_context(|| format!("{} names no server", path.display()))?.to_owned())
+}
+
+/// Starts etcd and kube-apiserver with default settings, RBAC and our token file. No controller manager.
+pub fn start_kube_apiserver() -> Result<Running> {
+    let (etcd, apiserver) = (tools::require("etcd")?, tools::require("kube-apiserver")?);
+    let data = tempfile::tempdir()?;
+    let dir = data.path();
+    let [client_port, peer_port, secure_port] = free_ports()?;
+    let (client_url, peer_url) = (format!("http://127.0.0.1:{client_port}"), format!("http://127.0.0.1:{peer_port}"));
+    let etcd = Command::new(etcd)
+        .arg("--data-dir")
+        .arg(dir.join("etcd"))
+        .args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url])
+        .args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url])
+        .args(["--initial-cluster", &format!("default={peer_url}"), "--log-level", "error"])
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(dir.join("etcd.log"))?)
+        .spawn()?;
+    let etcd = Process(etcd);
+
+    std::fs::write(dir.join("tokens.csv"), TOKEN_FILE)?;
+    std::fs::write(dir.join("sa.key"), rcgen::KeyPair::generate()?.serialize_pem())?;
+    let apiserver = Command::new(apiserver)
+        .current_dir(dir)
+        .args(["--etcd-servers", &client_url, "--bind-address", "127.0.0.1"])
+        .args(["--secure-port", &secure_port.to_string(), "--cert-dir", "certs"])
+        // The address is only written into an Endpoints object that nobody asks for.
+        .args(["--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none"])
+        .args(["--service-cluster-ip-range", "10.0.0.0/24", "--authorization-mode", "RBAC"])
+        .args(["--token-auth-file", "tokens.csv", "--service-account-issuer", "https://kubernetes.default.svc"])
+        .args(["--service-account-key-file", "sa.key", "--service-account-signing-key-file", "sa.key"])
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(dir.join("apiserver.log"))?)
+        .spawn()?;
+    let mut apiserver = Process(apiserver);
+    let base = format!("https://127.0.0.1:{secure_port}");
+    wait_until_ready(&base, &mut apiserver, &dir.join("apiserver.log"))?;
+    Ok(Running { server: Server::new(&base)?, _processes: vec![apiserver, etcd], _data: data })
+}
+
+fn wait_until_ready(base: &str, process: &mut Process, log: &Path) -> Result<()> {
+    let client = reqwest::blocking::Client::builder().danger_accept_invalid_certs(true).build()?;
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let answer = client.get(format!("{base}/readyz")).header("Authorization", "Bearer admin-token").send();
+        if answer.is_ok_and(|answer| answer.status().is_success()) {
+            return Ok(());
+        }
+        if process.0.try_wait()?.is_some() || Instant::now() > deadline {
+            bail!("kube-apiserver did not become ready:\n{}", std::fs::read_to_string(log).unwrap_or_default());
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// Three ports that were free a moment ago.
+fn free_ports() -> Result<[u16; 3]> {
+    let listeners = [bind_free()?, bind_free()?, bind_free()?];
+    let [a, b, c] = &listeners;
+    Ok([a.local_addr()?.port(), b.local_addr()?.port(), c.local_addr()?.port()])
+}
+
+fn bind_free() -> Result<TcpListener> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?)
+}
+
+/// Builds the bailiwick binary with cargo (nothing happens when it is fresh) and returns its path.
+pub fn build_bailiwick() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .current_dir(tools::repository_root())
+        .args(["build", "--package", "bailiwick", "--bin", "bailiwick", "--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("running cargo")?;
+    if !output.status.success() {
+        bail!("cargo build --package bailiwick failed: {}", output.status);
+    }
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter_map(|message| message.get("executable").and_then(|path| path.as_str()).map(PathBuf::from))
+        .next_back()
+        .context("cargo built no bailiwick executable")
+}

@@ -1,0 +1,151 @@
+//! Builds Go programs from published modules. Kubernetes' own go.mod points its staging modules at directories that
+//! are not part of the module, so a scratch module is generated that points them at their published twins.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::tools::{Source, Tool};
+
+/// Builds `tool` with the Go tool chain and places it, under its versioned name, in `dir`.
+pub fn build(tool: &Tool, dir: &Path) -> Result<PathBuf> {
+    let scratch = dir.join("src").join(tool.versioned_file());
+    std::fs::create_dir_all(&scratch).with_context(|| format!("creating {}", scratch.display()))?;
+    let output = dir.join(tool.versioned_file());
+    // Build beside the final name and rename, so that an interrupted build never looks installed.
+    let unfinished = scratch.join("program");
+
+    let (module, package, linker_flags) = match tool.source {
+        Source::Kubernetes { program } => {
+            let module = kubernetes_module(tool.version)?;
+            (module, format!("k8s.io/kubernetes/cmd/{program}"), version_flags(tool.version))
+        }
+        Source::Etcd => (etcd_module(tool.version)?, "go.etcd.io/etcd/server/v3".to_owned(), String::new()),
+    };
+    std::fs::write(scratch.join("go.mod"), module)?;
+    std::fs::write(scratch.join("go.sum"), "")?;
+
+    let status = Command::new("go")
+        .current_dir(&scratch)
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
+        .args(["build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags"])
+        .arg(format!("-s -w {linker_flags}"))
+        .arg("-o")
+        .arg(&unfinished)
+        .arg(&package)
+        .status()
+        .context("running go")?;
+    if !status.success() {
+        bail!("go build {package} ({}) failed: {status}", tool.version);
+    }
+    std::fs::rename(&unfinished, &output)?;
+    std::fs::remove_dir_all(&scratch)?;
+    Ok(output)
+}
+
+/// What the Go tool chain says about itself, or an error that tells what to install.
+pub fn go_version() -> Result<String> {
+    let output = Command::new("go").args(["env", "GOVERSION"]).output().context(
+        "Go is not installed: the programs the tests use (kubectl, etcd) are built from their Go modules. \
+         Install Go 1.26 or newer (https://go.dev/dl, or Debian's golang from a newer suite) and put it on PATH",
+    )?;
+    if !output.status.success() {
+        bail!("`go env GOVERSION` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn kubernetes_module(version: &str) -> Result<String> {
+    let upstream = downloaded_go_mod("k8s.io/kubernetes", version)?;
+    scratch_module(&upstream, version)
+}
+
+/// The text of the scratch module: requires Kubernetes, and replaces `k8s.io/X` by its twin `v0.<minor>.<patch>`.
+fn scratch_module(upstream: &str, version: &str) -> Result<String> {
+    let Some(twin) = version.strip_prefix("1.") else {
+        bail!("{version} is not a Kubernetes 1.x version");
+    };
+    let mut module = String::from("module bailiwick-tools/kubernetes\n\n");
+    for line in upstream.lines().filter(|line| line.starts_with("go ") || line.starts_with("godebug ")) {
+        module.push_str(line);
+        module.push('\n');
+    }
+    module.push_str(&format!("\nrequire k8s.io/kubernetes v{version}\n\n"));
+    let mut staging: Vec<&str> = upstream
+        .lines()
+        .filter_map(|line| line.split_once("=>"))
+        .filter(|(_, target)| target.trim().starts_with("./staging/"))
+        .filter_map(|(name, _)| name.trim().trim_start_matches("replace ").split_whitespace().next())
+        .collect();
+    staging.sort_unstable();
+    staging.dedup();
+    if staging.is_empty() {
+        bail!("k8s.io/kubernetes v{version} names no staging modules; has its layout changed?");
+    }
+    for name in staging {
+        module.push_str(&format!("replace {name} => {name} v0.{twin}\n"));
+    }
+    Ok(module)
+}
+
+fn etcd_module(version: &str) -> Result<String> {
+    let upstream = downloaded_go_mod("go.etcd.io/etcd/server/v3", version)?;
+    let go = upstream.lines().find(|line| line.starts_with("go ")).context("etcd's go.mod names no Go version")?;
+    Ok(format!("module bailiwick-tools/etcd\n\n{go}\n\nrequire go.etcd.io/etcd/server/v3 v{version}\n"))
+}
+
+/// Makes `/version` and `kubectl version` name the release, which a build from modules cannot know.
+fn version_flags(version: &str) -> String {
+    let package = "k8s.io/component-base/version";
+    let minor = version.split('.').nth(1).unwrap_or_default();
+    format!(
+        "-X {package}.gitVersion=v{version} -X {package}.gitMajor=1 -X {package}.gitMinor={minor} \
+         -X {package}.gitTreeState=clean"
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Download {
+    go_mod: Option<PathBuf>,
+    error: Option<String>,
+}
+
+fn downloaded_go_mod(module: &str, version: &str) -> Result<String> {
+    let output = Command::new("go")
+        .args(["mod", "download", "-json", &format!("{module}@v{version}")])
+        .current_dir(std::env::temp_dir())
+        .output()
+        .context("running go")?;
+    let download: Download = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("go mod download {module}: {}", String::from_utf8_lossy(&output.stderr)))?;
+    match download {
+        Download { go_mod: Some(path), error: None } => Ok(std::fs::read_to_string(path)?),
+        Download { error, .. } => bail!("cannot download {module} v{version}: {}", error.unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn staging_modules_are_replaced_by_their_published_twins() {
+        let upstream = "module k8s.io/kubernetes\n\ngo 1.26.0\n\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n\
+                        \tk8s.io/client-go => ./staging/src/k8s.io/client-go\n\texample.com/a => example.com/b v1.0.0\n)\n";
+        let module = scratch_module(upstream, "1.36.4").unwrap();
+        assert!(module.contains("go 1.26.0\n"));
+        assert!(module.contains("require k8s.io/kubernetes v1.36.4\n"));
+        assert!(module.contains("replace k8s.io/api => k8s.io/api v0.36.4\n"));
+        assert!(module.contains("replace k8s.io/client-go => k8s.io/client-go v0.36.4\n"));
+        assert!(!module.contains("example.com"));
+    }
+
+    #[test]
+    fn a_layout_without_staging_modules_is_an_error() {
+        assert!(scratch_module("module k8s.io/kubernetes\ngo 1.26.0\n", "1.36.4").is_err());
+    }
+}

@@ -1,0 +1,8 @@
+//! The project's commands (`cargo xtask …`): setting up the programs the tests use, running all tests, and the
+//! differential suite against a real kube-apiserver. It is a library so that `cargo test` runs the same suite.
+
+pub mod conformance;
+pub mod go_module;
+pub mod setup;
+pub mod test_run;
+pub mod tools;

@@ -1,0 +1,62 @@
+//! `cargo xtask setup`: makes sure that every outside program the tests use is in the tools directory, building the
+//! missing ones from their published Go modules.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::go_module;
+use crate::tools::{CONTROLLER_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, tools_dir};
+
+/// What to install.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Also build kube-apiserver, the peer of the differential suite and the benchmarks (some minutes).
+    #[arg(long)]
+    pub peers: bool,
+    /// Also build kube-controller-manager.
+    #[arg(long)]
+    pub controllers: bool,
+}
+
+/// Installs what is missing and prints where everything is.
+pub fn run(args: &Args) -> Result<()> {
+    let dir = tools_dir()?;
+    let mut wanted = TEST_TOOLS.to_vec();
+    if args.peers {
+        wanted.extend_from_slice(PEER_TOOLS);
+    }
+    if args.controllers {
+        wanted.extend_from_slice(CONTROLLER_TOOLS);
+    }
+    install(&wanted, &dir)?;
+    println!("tools are in {}", dir.display());
+    Ok(())
+}
+
+/// Builds those of `wanted` that `dir` lacks. Does not need Go when nothing is missing.
+pub fn install(wanted: &[Tool], dir: &Path) -> Result<()> {
+    let missing: Vec<&Tool> = wanted.iter().filter(|tool| !tool.is_installed(dir)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = missing.iter().map(|tool| tool.versioned_file()).collect();
+    let go = go_module::go_version().with_context(|| format!("missing programs: {}", names.join(", ")))?;
+    std::fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+    for tool in missing {
+        println!("building {} with {go} …", tool.versioned_file());
+        if !dir.join(tool.versioned_file()).is_file() {
+            go_module::build(tool, dir)?;
+        }
+        link(tool, dir)?;
+    }
+    Ok(())
+}
+
+fn link(tool: &Tool, dir: &Path) -> Result<()> {
+    let name = dir.join(tool.name);
+    if name.symlink_metadata().is_ok() {
+        std::fs::remove_file(&name)?;
+    }
+    std::os::unix::fs::symlink(tool.versioned_file(), &name).with_context(|| format!("linking {}", name.display()))
+}
