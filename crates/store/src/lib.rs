@@ -6,8 +6,13 @@
 //!
 //! This crate knows nothing of JSON, HTTP or Kubernetes.
 
+#[cfg(feature = "contract")]
+pub mod contract;
+pub mod embedded;
+
 mod contract_types;
 mod error;
+pub mod etcd;
 
 pub use contract_types::*;
 pub use error::Error;
