@@ -1,0 +1,200 @@
+//! The certificates and keys a server makes for itself on first start and keeps under `<data-dir>/pki`.
+//!
+//! [`Pki::ensure`] makes what is missing and renews what nears its end; it never replaces a key that exists. Every file
+//! is written whole or not at all, keys are readable by their owner only. A CA certificate without its key is an error:
+//! making another CA would silently lock out everybody who trusts the first.
+
+mod certificates;
+mod files;
+mod kubeconfig;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use rcgen::{Issuer, KeyPair};
+
+pub use kubeconfig::admin_kubeconfig;
+
+/// Something about our own keys and certificates that stops the server from starting.
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{path} exists but its key {key} does not; restore the key, or remove both to start a new CA")]
+    CaKeyMissing { path: PathBuf, key: PathBuf },
+    #[error("{path}: not a usable key or certificate: {reason}")]
+    Malformed { path: PathBuf, reason: String },
+    #[error("cannot make a certificate: {0}")]
+    Generate(#[from] rcgen::Error),
+}
+
+/// A certificate and its private key, both PEM.
+#[derive(Clone)]
+pub struct KeyedCertificate {
+    pub certificate_pem: String,
+    pub key_pem: String,
+}
+
+/// Not derived: a key must not reach a log.
+impl std::fmt::Debug for KeyedCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyedCertificate").field("certificate_pem", &self.certificate_pem).finish_non_exhaustive()
+    }
+}
+
+/// All a server needs to serve TLS, let its administrator in and sign service-account tokens.
+#[derive(Clone, Debug)]
+pub struct Pki {
+    pub ca_pem: String,
+    /// Presented to clients.
+    pub serving: KeyedCertificate,
+    /// The administrator's client certificate, in group `system:masters`.
+    pub admin: KeyedCertificate,
+    pub service_account_key: ServiceAccountKeyPem,
+}
+
+/// The PKCS #8 PEM of the key that signs service-account tokens.
+#[derive(Clone)]
+pub struct ServiceAccountKeyPem(pub String);
+
+impl std::fmt::Debug for ServiceAccountKeyPem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ServiceAccountKeyPem(..)")
+    }
+}
+
+/// The names and addresses under which clients reach the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServingNames {
+    dns: BTreeSet<String>,
+    ips: BTreeSet<IpAddr>,
+}
+
+impl Default for ServingNames {
+    /// The names every server answers to.
+    fn default() -> Self {
+        let dns = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        let loopback = [IpAddr::from([127, 0, 0, 1]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)];
+        Self { dns: dns.map(str::to_owned).into(), ips: loopback.into() }
+    }
+}
+
+impl ServingNames {
+    /// Adds a host as a flag or the system names it. Wildcard addresses and what is no name are left out: no client
+    /// can ask for them.
+    #[must_use]
+    pub fn with(mut self, host: &str) -> Self {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        match host.parse::<IpAddr>() {
+            Ok(ip) if ip.is_unspecified() => {}
+            Ok(ip) => {
+                self.ips.insert(ip);
+            }
+            Err(_) if is_dns_name(host) => {
+                self.dns.insert(host.to_ascii_lowercase());
+            }
+            Err(_) => {}
+        }
+        self
+    }
+
+    /// Adds the machine's own name, where it can be read.
+    #[must_use]
+    pub fn with_own_hostname(self) -> Self {
+        match std::fs::read_to_string("/proc/sys/kernel/hostname") {
+            Ok(name) => self.with(name.trim()),
+            Err(_) => self,
+        }
+    }
+}
+
+fn is_dns_name(name: &str) -> bool {
+    /// RFC 1035.
+    const MAX_DNS_NAME_LENGTH: usize = 253;
+    !name.is_empty()
+        && name.len() <= MAX_DNS_NAME_LENGTH
+        && name.split('.').all(|label| {
+            !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') && label.len() < 64
+        })
+}
+
+impl Pki {
+    /// Makes or loads everything under `directory`.
+    pub fn ensure(directory: &Path, names: &ServingNames, now: Timestamp) -> Result<Self, PkiError> {
+        files::ensure_directory(directory)?;
+        let (ca_pem, ca) = ensure_ca(directory, now)?;
+        let serving = ensure_leaf(directory, "apiserver", &certificates::serving(names, now)?, &ca_pem, &ca, now)?;
+        let admin = ensure_leaf(directory, "admin", &certificates::admin(now), &ca_pem, &ca, now)?;
+        let key_path = directory.join("service-account.key");
+        let service_account_key = ServiceAccountKeyPem(ensure_key(&key_path)?.serialize_pem());
+        Ok(Self { ca_pem, serving, admin, service_account_key })
+    }
+
+    /// Writes the administrator's kubeconfig, readable by its owner only.
+    pub fn write_admin_kubeconfig(&self, path: &Path, server_url: &str) -> Result<(), PkiError> {
+        files::write_secret(path, &admin_kubeconfig(server_url, &self.ca_pem, &self.admin))
+    }
+}
+
+fn ensure_ca(directory: &Path, now: Timestamp) -> Result<(String, Issuer<'static, KeyPair>), PkiError> {
+    let (certificate_path, key_path) = (directory.join("ca.crt"), directory.join("ca.key"));
+    let existing = files::read(&certificate_path)?;
+    if existing.is_some() && !key_path.exists() {
+        return Err(PkiError::CaKeyMissing { path: certificate_path, key: key_path });
+    }
+    let key = ensure_key(&key_path)?;
+    if let Some(pem) = existing {
+        let facts = certificates::inspect(&pem).map_err(|reason| malformed(&certificate_path, reason))?;
+        if facts.not_after > certificates::ca_renewal_threshold(now) {
+            let issuer = Issuer::from_ca_cert_pem(&pem, key)?;
+            return Ok((pem, issuer));
+        }
+    }
+    // The same key and subject again: what was signed before stays valid.
+    let params = certificates::authority(now);
+    let pem = params.self_signed(&key)?.pem();
+    files::write_public(&certificate_path, &pem)?;
+    Ok((pem, Issuer::new(params, key)))
+}
+
+fn ensure_leaf(
+    directory: &Path,
+    name: &str,
+    params: &rcgen::CertificateParams,
+    ca_pem: &str,
+    ca: &Issuer<'static, KeyPair>,
+    now: Timestamp,
+) -> Result<KeyedCertificate, PkiError> {
+    let certificate_path = directory.join(format!("{name}.crt"));
+    let key_path = directory.join(format!("{name}.key"));
+    let key_existed = key_path.exists();
+    let key = ensure_key(&key_path)?;
+    let key_pem = key.serialize_pem();
+    if key_existed
+        && let Some(pem) = files::read(&certificate_path)?
+        && certificates::is_current(&pem, params, &key, ca_pem, now)
+    {
+        return Ok(KeyedCertificate { certificate_pem: pem, key_pem });
+    }
+    let certificate_pem = params.signed_by(&key, ca)?.pem();
+    files::write_public(&certificate_path, &certificate_pem)?;
+    Ok(KeyedCertificate { certificate_pem, key_pem })
+}
+
+fn ensure_key(path: &Path) -> Result<KeyPair, PkiError> {
+    if let Some(pem) = files::read(path)? {
+        return KeyPair::from_pem(&pem).map_err(|error| malformed(path, error.to_string()));
+    }
+    let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+    files::write_secret(path, &key.serialize_pem())?;
+    Ok(key)
+}
+
+fn malformed(path: &Path, reason: String) -> PkiError {
+    PkiError::Malformed { path: path.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests;
