@@ -3,7 +3,13 @@
 //! Entry types are [`resource::Resource`] (what the generic handler serves) and [`status::ApiError`] (how anything
 //! fails). Knows nothing of HTTP servers or store engines.
 
+pub mod continue_token;
+pub mod list_options;
+pub mod media;
+pub mod names;
 pub mod object;
+pub mod origin;
+pub mod query;
 pub mod resource;
 pub mod selector;
 pub mod status;
@@ -11,8 +17,10 @@ pub mod strategy;
 pub mod table;
 pub mod user;
 pub mod validation;
+pub mod write_options;
 
 pub use bailiwick_schema::field;
+pub use origin::Origin;
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Resource, Scope, Subresource};
 pub use status::ApiError;
 pub use strategy::{Context, Strategy};

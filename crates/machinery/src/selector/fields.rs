@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::origin::Origin;
 use crate::resource::SelectableField;
 
 /// Whether the field must or must not have the value.
@@ -116,13 +117,6 @@ impl FieldSelector {
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Cow<'a, str>) -> bool {
         self.requirements.iter().all(|r| (get(&r.field) == r.value) == (r.operator == Operator::Equals))
     }
-}
-
-/// Where a resource comes from, which decides the words of an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    Native,
-    Custom,
 }
 
 impl fmt::Display for FieldSelector {

@@ -255,7 +255,7 @@ fn validate_managed_fields(entries: Option<&Value>, path: &Path) -> ErrorList {
 }
 
 /// Nearly Go's `unicode.IsPrint`: neither control, nor white space but the plain one, nor invisible formatting.
-fn is_printable(c: char) -> bool {
+pub(crate) fn is_printable(c: char) -> bool {
     let invisible = matches!(c as u32, 0xAD | 0x600..=0x605 | 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x206F
         | 0xE000..=0xF8FF | 0xFEFF | 0xFFF0..=0xFFFB | 0xFFFE | 0xFFFF | 0xE0000..=0x10FFFF);
     c == ' ' || !(c.is_control() || c.is_whitespace() || invisible)
