@@ -363,9 +363,9 @@ func protoNumber(tag string) int {
 // shape renders a Go type as a FieldType expression.
 func (g *generator) shape(t reflect.Type) string {
 	switch t.String() {
-	case "v1.Time", "v1.MicroTime", "v1.Duration", "v1.FieldsV1":
+	case "v1.Time", "v1.MicroTime", "v1.FieldsV1":
 		return t.Name()
-	case "resource.Quantity", "intstr.IntOrString", "runtime.RawExtension":
+	case "resource.Quantity", "runtime.RawExtension":
 		return t.Name()
 	case "v1.JSON":
 		return "Json"

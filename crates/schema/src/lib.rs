@@ -3,5 +3,8 @@
 //! Pure functions over JSON values; knows nothing of HTTP or the store. [`field`] holds the paths and errors that
 //! validation everywhere speaks in.
 
+pub mod decode;
 pub mod field;
+pub mod quantity;
+pub mod time;
 pub mod types;

@@ -65,7 +65,7 @@ mod flag {
     pub const ZERO_DEFAULT: u8 = 32;
 }
 
-/// What a field holds.
+/// What a field holds. Go's durations and int-or-string occur in no type we serve and have no variant.
 #[derive(Clone, Copy)]
 pub enum FieldType {
     String,
@@ -79,10 +79,7 @@ pub enum FieldType {
     Time,
     /// RFC 3339 with microseconds.
     MicroTime,
-    /// Go's duration text: `1h30m0s`.
-    Duration,
     Quantity,
-    IntOrString,
     /// Any object, kept as it came.
     RawExtension,
     /// A set of field paths of server-side apply.
@@ -384,9 +381,7 @@ impl fmt::Display for GoType {
             FieldType::Bytes => f.write_str("[]uint8"),
             FieldType::Time => f.write_str("v1.Time"),
             FieldType::MicroTime => f.write_str("v1.MicroTime"),
-            FieldType::Duration => f.write_str("v1.Duration"),
             FieldType::Quantity => f.write_str("resource.Quantity"),
-            FieldType::IntOrString => f.write_str("intstr.IntOrString"),
             FieldType::RawExtension => f.write_str("runtime.RawExtension"),
             FieldType::FieldsV1 => f.write_str("v1.FieldsV1"),
             FieldType::Json => f.write_str("v1.JSON"),

@@ -1,0 +1,57 @@
+//! Typed JSON decoding the Go way: bytes in, the object as upstream would print it back out.
+//!
+//! One pass over the bytes checks the syntax, drops and reports unknown and duplicate fields, converts every value to
+//! its field's type (times, quantities, base64, numbers) and fills in what Go prints for zero values. Error texts are
+//! those of `sigs.k8s.io/json`, because clients see them.
+
+mod base64_go;
+mod quote;
+mod scalar;
+mod scanner;
+#[cfg(test)]
+mod tests;
+mod typed;
+
+use serde_json::Value;
+
+use crate::types::{FieldType, Type};
+
+pub use quote::go_quote;
+pub use scanner::{MAX_DEPTH, SyntaxError, check_syntax};
+pub use typed::zero;
+
+/// A decoded object and what strict field validation would say about its source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    pub value: Value,
+    /// `unknown field "spec.foo"`, `duplicate field "metadata.name"`, in the order found, each once.
+    pub strict: Vec<String>,
+}
+
+/// Why bytes are not an object of the type; the text is upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Not JSON at all.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// JSON, but a value does not fit its field.
+    #[error("{0}")]
+    Mismatch(String),
+}
+
+/// Decodes JSON as an object of a native type.
+pub fn decode(ty: &'static Type, data: &[u8]) -> Result<Decoded, DecodeError> {
+    typed::decode(FieldType::Struct(ty), data)
+}
+
+/// Decodes JSON without a type, as custom resources are: everything is kept, duplicate fields are reported.
+pub fn decode_untyped(data: &[u8]) -> Result<Decoded, DecodeError> {
+    typed::decode(FieldType::Any, data)
+}
+
+/// Brings a JSON value, from a patch or from YAML, into the form [`decode`] gives.
+pub fn decode_value(ty: &'static Type, value: &Value) -> Result<Decoded, DecodeError> {
+    // Going through bytes keeps one implementation of the rules; writing a value out is cheap beside the rest.
+    let bytes = serde_json::to_vec(value).map_err(|e| DecodeError::Mismatch(e.to_string()))?;
+    decode(ty, &bytes)
+}
