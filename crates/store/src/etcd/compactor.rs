@@ -95,3 +95,50 @@ fn marker_version(mut response: proto::TxnResponse) -> i64 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/etcd_server/mod.rs"]
+mod etcd_server;
+
+#[cfg(test)]
+mod tests {
+    use super::etcd_server::Cluster;
+    use super::*;
+    use crate::etcd::{EtcdStore, Options};
+    use crate::{Op, Store};
+
+    async fn write(store: &EtcdStore) -> Revision {
+        let op = Op::Put { key: "a".into(), value: "x".into(), expect: crate::Expect::Any, ttl: None };
+        store.txn(vec![op]).await.unwrap();
+        store.revision().await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn each_turn_has_one_winner_who_forgets_what_was_old_a_turn_ago() {
+        let cluster = Cluster::single().await;
+        let mut options = Options::new([cluster.members[0].client_url.clone()]);
+        options.compaction = crate::etcd::Compaction::Off;
+        let store = EtcdStore::connect(options).await.unwrap();
+        let client = &store.client;
+        let (mut ann, mut bob) = (Turn::default(), Turn::default());
+
+        write(&store).await;
+        assert_eq!(take_turn(client, &mut ann).await.unwrap(), TurnOutcome::Won(Revision(0)));
+        assert_eq!(take_turn(client, &mut bob).await.unwrap(), TurnOutcome::Lost);
+        assert_eq!(store.compacted().await.unwrap(), Revision(0), "nobody knows yet what is old");
+
+        let old = store.revision().await.unwrap();
+        let young = write(&store).await;
+        assert_eq!(take_turn(client, &mut bob).await.unwrap(), TurnOutcome::Won(old));
+        assert_eq!(take_turn(client, &mut ann).await.unwrap(), TurnOutcome::Lost);
+        assert_eq!(store.compacted().await.unwrap(), old);
+        assert!(young > old);
+
+        // Both know the marker again; whoever is first takes the turn.
+        let seen_by_ann = store.revision().await.unwrap();
+        write(&store).await;
+        assert_eq!(take_turn(client, &mut ann).await.unwrap(), TurnOutcome::Won(seen_by_ann));
+        assert_eq!(take_turn(client, &mut bob).await.unwrap(), TurnOutcome::Lost);
+        assert_eq!(store.compacted().await.unwrap(), seen_by_ann);
+    }
+}

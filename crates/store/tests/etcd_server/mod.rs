@@ -73,6 +73,14 @@ impl Cluster {
         options
     }
 
+    /// The index of the member that leads.
+    pub fn leader(&self) -> usize {
+        let status = |member: &Member| member.ask("/v3/maintenance/status");
+        let leader = status(&self.members[0])["leader"].clone();
+        let leads = |member: &Member| status(member)["header"]["member_id"] == leader;
+        self.members.iter().position(leads).expect("one of the members leads")
+    }
+
     async fn start(size: usize, pace: Pace, extra: &[&str], tls: Option<&Certificates>) -> Self {
         let binary = etcd_binary();
         let mut last = String::new();
@@ -161,6 +169,19 @@ impl Member {
 
     pub fn restart(&mut self) {
         self.start(&etcd_binary());
+    }
+
+    /// An empty request to etcd's JSON gateway, for what our own client has no business knowing.
+    pub fn ask(&self, path: &str) -> serde_json::Value {
+        use std::io::{Read, Write};
+        let address = self.client_url.trim_start_matches("http://");
+        let mut stream = std::net::TcpStream::connect(address).expect("connect");
+        let request = format!("POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 2\r\n\r\n{{}}");
+        stream.write_all(request.as_bytes()).expect("ask");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answer");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error} in {answer}"))
     }
 
     /// As a power failure does it.
