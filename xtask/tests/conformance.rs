@@ -18,6 +18,9 @@ fn main() -> anyhow::Result<()> {
     }
     let failed = conformance::report(&outcomes);
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {verdict}. {} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out\n", outcomes.len() - failed);
+    println!(
+        "\ntest result: {verdict}. {} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out\n",
+        outcomes.len() - failed
+    );
     std::process::exit(i32::from(failed > 0));
 }

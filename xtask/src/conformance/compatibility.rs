@@ -42,7 +42,9 @@ fn render(suites: &[Suite]) -> String {
     let cases: usize = suites.iter().map(|suite| suite.cases.len()).sum();
     let requests: usize = suites.iter().flat_map(|suite| &suite.cases).map(|case| case.steps.len()).sum();
     let mut text = INTRODUCTION.to_owned();
-    text.push_str(&format!("{cases} cases with {requests} compared requests:\n\n| subject | cases | what is covered |\n|---|---|---|\n"));
+    text.push_str(&format!(
+        "{cases} cases with {requests} compared requests:\n\n| subject | cases | what is covered |\n|---|---|---|\n"
+    ));
     for suite in suites {
         text.push_str(&format!("| {} | {} | {} |\n", suite.subject, suite.cases.len(), suite.about.trim()));
     }

@@ -57,38 +57,34 @@ impl Server {
     /// Runs a whole case; one answer for each compared step.
     pub fn run(&self, subject: &str, case: &Case) -> Result<Vec<Answer>> {
         let id = identity(subject, &case.name);
-        let mut sent = serde_json::to_string(&[&case.setup, &case.steps])?;
-        let mut saved = Saved { id: id.clone(), answers: BTreeMap::new() };
+        let sent = serde_json::to_string(&[&case.setup, &case.steps])?;
+        let mut saved = Saved { id: id.clone(), answers: BTreeMap::new(), prefixes: vec![] };
         if sent.contains("{{ns}}") {
             let namespace = json!({"request": "POST /api/v1/namespaces", "json": {"metadata": {"name": id}}});
-            self.step(&namespace, &mut saved, &mut sent)?;
+            self.step(&namespace, &mut saved, &sent)?;
         }
         for step in &case.setup {
-            self.step(step, &mut saved, &mut sent)?;
+            self.step(step, &mut saved, &sent)?;
         }
-        case.steps.iter().map(|step| self.step(step, &mut saved, &mut sent)).collect()
+        case.steps.iter().map(|step| self.step(step, &mut saved, &sent)).collect()
     }
 
-    fn step(&self, raw: &Value, saved: &mut Saved, sent: &mut String) -> Result<Answer> {
-        let mut last = Answer::default();
+    fn step(&self, raw: &Value, saved: &mut Saved, sent: &str) -> Result<Answer> {
         let mut n = 0;
         loop {
             let lookup = |name: &str| if name == "n" { Some(json!(n)) } else { saved.lookup(name) };
             let filled = template::fill(raw, &lookup, template::Unknown::Refuse)?;
             let step: Step = serde_json::from_value(filled)?;
-            if n >= step.repeat.unwrap_or(1) {
-                break;
-            }
-            sent.push_str(&step.request);
-            if let Some(body) = &step.json {
-                sent.push_str(&body.to_string());
-            }
+            saved.prefixes.extend(generate_name(&step));
             let received = self.send(&step, saved).with_context(|| step.request.clone())?;
-            last = self.comparable(&step, &received, sent);
+            let last = comparable(&step, &received, &Masker::new(sent, &saved.prefixes));
+            let times = step.repeat.unwrap_or(1);
             saved.keep(&step, received);
             n += 1;
+            if n >= times {
+                return Ok(last);
+            }
         }
-        Ok(last)
     }
 
     fn send(&self, step: &Step, saved: &Saved) -> Result<Received> {
@@ -114,32 +110,34 @@ impl Server {
         let body = response.bytes()?.to_vec();
         Ok(Received { status, headers, body })
     }
+}
 
-    fn comparable(&self, step: &Step, received: &Received, sent: &str) -> Answer {
-        let authority = self.base.split("//").last().unwrap_or_default();
-        let masker = Masker::new(sent, authority);
-        let compares = |part| step.compare.contains(&part);
-        let mut answer = Answer::default();
-        if compares(Part::Status) {
-            answer.status = Some(received.status);
-        }
-        if compares(Part::Type) {
-            answer.content_type = Some(received.header("content-type").join(", "));
-        }
-        let further = step.compare_headers.iter().map(String::as_str);
-        for name in compares(Part::Warning).then_some("warning").into_iter().chain(further) {
-            let values: Vec<String> = received.header(name).iter().map(|value| masker.text(value)).collect();
-            if !values.is_empty() {
-                answer.headers.insert(name.to_owned(), values);
-            }
-        }
-        if compares(Part::Body) {
-            let mut body = select::narrow(received.parsed(&step.request), step);
-            masker.mask(&mut body);
-            answer.body = body;
-        }
-        answer
+fn comparable(step: &Step, received: &Received, masker: &Masker<'_>) -> Answer {
+    let compares = |part| step.compare.contains(&part);
+    let mut answer = Answer::default();
+    if compares(Part::Status) {
+        answer.status = Some(received.status);
     }
+    if compares(Part::Type) {
+        answer.content_type = Some(received.header("content-type").join(", "));
+    }
+    let further = step.compare_headers.iter().map(String::as_str);
+    for name in compares(Part::Warning).then_some("warning").into_iter().chain(further) {
+        let values: Vec<String> = received.header(name).iter().map(|value| masker.text(value)).collect();
+        if !values.is_empty() {
+            answer.headers.insert(name.to_owned(), values);
+        }
+    }
+    if compares(Part::Body) {
+        let mut body = select::narrow(received.parsed(&step.request), step);
+        masker.mask(&mut body);
+        answer.body = body;
+    }
+    answer
+}
+/// The `generateName` that a request sends, if any.
+fn generate_name(step: &Step) -> Option<String> {
+    Some(step.json.as_ref()?.pointer("/metadata/generateName")?.as_str()?.to_owned())
 }
 
 fn with_body(request: RequestBuilder, step: &Step, saved: &Saved) -> Result<RequestBuilder> {
@@ -214,6 +212,7 @@ fn is_idle_bookmark(event: &Value) -> bool {
 struct Saved {
     id: String,
     answers: BTreeMap<String, (Vec<u8>, Value)>,
+    prefixes: Vec<String>,
 }
 
 impl Saved {

@@ -28,8 +28,7 @@ pub fn read(dir: &Path, subject: &str) -> Result<Golden> {
     }
     let text = std::fs::read_to_string(&path)?;
     for (number, line) in text.lines().enumerate() {
-        let line: Line =
-            serde_json::from_str(line).with_context(|| format!("{}:{}", path.display(), number + 1))?;
+        let line: Line = serde_json::from_str(line).with_context(|| format!("{}:{}", path.display(), number + 1))?;
         golden.entry(line.case).or_default().push(line.answer);
     }
     Ok(golden)

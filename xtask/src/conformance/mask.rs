@@ -6,12 +6,18 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-static UUID: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
-static TIME: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"));
+static UUID: LazyLock<Regex> =
+    LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
+static TIME: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"));
 static REVISION_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)(resource ?version[^0-9]{0,24}?)\d+"));
 static TOO_OLD: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d+ \(\d+\)"));
+static WHOLE_OBJECT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"Invalid value: "\{.*\}": "#));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d+[smhd]){1,2}$"));
+
+/// A generated name keeps this much of its prefix.
+const MAX_GENERATED_PREFIX: usize = 58;
+/// The letters of generated suffixes.
+const SUFFIX_LETTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("invariant: the pattern is a literal")
@@ -21,14 +27,14 @@ fn pattern(text: &str) -> Regex {
 pub struct Masker<'a> {
     /// Everything the case sends; what occurs here is not masked.
     sent: &'a str,
-    /// `host:port` of the server, which answers may repeat.
-    authority: &'a str,
+    /// The `generateName`s that the case sent.
+    prefixes: &'a [String],
 }
 
 impl<'a> Masker<'a> {
-    /// A masker for a case that sends `sent` to the server at `authority`.
-    pub fn new(sent: &'a str, authority: &'a str) -> Self {
-        Self { sent, authority }
+    /// A masker for a case whose text is `sent`, with the `generateName`s it has used so far.
+    pub fn new(sent: &'a str, prefixes: &'a [String]) -> Self {
+        Self { sent, prefixes }
     }
 
     /// Masks a JSON document in place.
@@ -48,9 +54,11 @@ impl<'a> Masker<'a> {
             let fraction = found.get(1).map_or(0, |digits| digits.as_str().len());
             self.unless_sent(&found[0], if fraction == 0 { "<time>" } else { "<microtime>" })
         });
+        // A failed patch is answered with the patched object, managedFields and all.
+        let masked = WHOLE_OBJECT.replace_all(&masked, "Invalid value: \"<object>\": ");
         let masked = TOO_OLD.replace_all(&masked, "<rv> (<rv>)");
         let masked = REVISION_IN_TEXT.replace_all(&masked, "${1}<rv>");
-        masked.replace(self.authority, "<server>")
+        self.prefixes.iter().fold(masked.into_owned(), |text, prefix| mask_generated_names(&text, prefix))
     }
 
     fn unless_sent(&self, found: &str, mask: &str) -> String {
@@ -59,11 +67,11 @@ impl<'a> Masker<'a> {
 
     fn mask_object(&self, members: &mut Map<String, Value>) {
         members.remove("managedFields");
-        self.mask_generated_name(members);
         let is_table = members.get("kind").and_then(Value::as_str) == Some("Table");
         for (key, value) in members.iter_mut() {
             match (key.as_str(), &mut *value) {
                 ("resourceVersion", Value::String(text)) if is_number(text) => *text = "<rv>".to_owned(),
+                ("serverAddress", Value::String(text)) => *text = "<server>".to_owned(),
                 ("storageVersionHash", Value::String(text)) if !text.is_empty() => *text = "<hash>".to_owned(),
                 ("continue", Value::String(text)) if !text.is_empty() && !self.sent.contains(text.as_str()) => {
                     *text = "<continue>".to_owned();
@@ -91,15 +99,15 @@ impl<'a> Masker<'a> {
         }
         self.mask(row);
     }
+}
 
-    fn mask_generated_name(&self, members: &mut Map<String, Value>) {
-        let Some(prefix) = members.get("generateName").and_then(Value::as_str).map(str::to_owned) else { return };
-        if let Some(Value::String(name)) = members.get_mut("name")
-            && name.len() > prefix.len()
-            && name.starts_with(&prefix)
-        {
-            *name = format!("{prefix}<{}>", name.len() - prefix.len());
-        }
+/// Replaces what the server appended to a `generateName`, which it cuts so that names stay below 64 characters.
+fn mask_generated_names(text: &str, prefix: &str) -> String {
+    let kept: String = prefix.chars().take(MAX_GENERATED_PREFIX).collect();
+    let pattern = format!("{}[{SUFFIX_LETTERS}]{{5}}", regex::escape(&kept));
+    match Regex::new(&pattern) {
+        Ok(names) => names.replace_all(text, format!("{kept}<random>").replace('$', "$$")).into_owned(),
+        Err(_) => text.to_owned(),
     }
 }
 
@@ -113,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     fn masked(sent: &str, mut value: Value) -> Value {
-        Masker::new(sent, "127.0.0.1:1").mask(&mut value);
+        Masker::new(sent, &["a-".to_owned()]).mask(&mut value);
         value
     }
 
@@ -126,7 +134,7 @@ mod tests {
         );
         assert_eq!(
             got,
-            json!({"metadata": {"uid": "<uid>", "resourceVersion": "<rv>", "generateName": "a-", "name": "a-<5>",
+            json!({"metadata": {"uid": "<uid>", "resourceVersion": "<rv>", "generateName": "a-", "name": "a-<random>",
                 "creationTimestamp": "<time>", "continue": "<continue>"}})
         );
     }
@@ -145,6 +153,9 @@ mod tests {
 
     #[test]
     fn revisions_inside_messages_are_masked() {
-        assert_eq!(Masker::new("", "h:1").text("too old resource version: 5 (77)"), "too old resource version: <rv> (<rv>)");
+        assert_eq!(
+            Masker::new("", &[]).text("too old resource version: 5 (77)"),
+            "too old resource version: <rv> (<rv>)"
+        );
     }
 }

@@ -94,7 +94,9 @@ pub fn start_kube_apiserver() -> Result<Running> {
     let etcd = Process(etcd);
 
     std::fs::write(dir.join("tokens.csv"), TOKEN_FILE)?;
-    std::fs::write(dir.join("sa.key"), rcgen::KeyPair::generate()?.serialize_pem())?;
+    let service_account_key = rcgen::KeyPair::generate()?;
+    std::fs::write(dir.join("sa.key"), service_account_key.serialize_pem())?;
+    std::fs::write(dir.join("sa.pub"), service_account_key.public_key_pem())?;
     let apiserver = Command::new(apiserver)
         .current_dir(dir)
         .args(["--etcd-servers", &client_url, "--bind-address", "127.0.0.1"])
@@ -103,7 +105,7 @@ pub fn start_kube_apiserver() -> Result<Running> {
         .args(["--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none"])
         .args(["--service-cluster-ip-range", "10.0.0.0/24", "--authorization-mode", "RBAC"])
         .args(["--token-auth-file", "tokens.csv", "--service-account-issuer", "https://kubernetes.default.svc"])
-        .args(["--service-account-key-file", "sa.key", "--service-account-signing-key-file", "sa.key"])
+        .args(["--service-account-key-file", "sa.pub", "--service-account-signing-key-file", "sa.key"])
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(dir.join("apiserver.log"))?)
         .spawn()?;

@@ -61,27 +61,23 @@ fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
 /// The tree of an answer: an enveloped object, or the length-prefixed frames of a watch. `now_s` tells times from numbers.
 pub fn dump_answer(bytes: &[u8], now_s: u64) -> Value {
     if bytes.starts_with(MAGIC) || bytes.is_empty() {
-        return dump_object(bytes, now_s);
+        return dump_bytes(bytes, now_s, 0);
     }
     let mut frames = Vec::new();
     let mut rest = bytes;
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
         let Some((frame, after)) = after.split_at_checked(length) else { break };
-        frames.push(dump_object(frame, now_s));
+        frames.push(dump_bytes(frame, now_s, 0));
         rest = after;
     }
     if rest.is_empty() { json!({ "frames": frames }) } else { json!({ "bytes": STANDARD.encode(bytes) }) }
 }
 
-fn dump_object(bytes: &[u8], now_s: u64) -> Value {
-    match bytes.strip_prefix(MAGIC) {
-        Some(rest) => json!({ "k8s": dump_bytes(rest, now_s, 0) }),
-        None => dump_bytes(bytes, now_s, 0),
-    }
-}
-
 fn dump_bytes(bytes: &[u8], now_s: u64, depth: u32) -> Value {
+    if let Some(object) = bytes.strip_prefix(MAGIC).filter(|_| depth < MAX_DEPTH) {
+        return json!({ "k8s": dump_bytes(object, now_s, depth + 1) });
+    }
     let text = std::str::from_utf8(bytes).ok().filter(|text| {
         // A message that starts with field 1 begins with a line feed, which text hardly ever does.
         !text.starts_with('\n') && text.chars().all(|letter| !letter.is_control() || letter == '\n' || letter == '\t')
