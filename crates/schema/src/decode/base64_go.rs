@@ -16,7 +16,11 @@ pub(super) fn canonical(text: Cow<'_, str>) -> Result<Cow<'_, str>, CorruptInput
     if STANDARD.decode(text.as_bytes()).is_ok() {
         return Ok(text);
     }
-    decode(text.as_bytes()).map(|bytes| Cow::Owned(STANDARD.encode(bytes)))
+    decode(text.as_bytes()).map(|bytes| Cow::Owned(encode(&bytes)))
+}
+
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
 }
 
 /// Decodes the way Go does.

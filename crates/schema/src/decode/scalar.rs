@@ -42,6 +42,7 @@ pub(super) fn decode(
             }
         }
         (FieldType::Bytes, b'"') => bytes(decoder),
+        (FieldType::Bytes, b'[') => Ok(Some(Value::String(base64_go::encode(&decoder.byte_list()?)))),
         (FieldType::Time, _) => instant(decoder, first, time::Precision::Seconds),
         (FieldType::MicroTime, _) => instant(decoder, first, time::Precision::Microseconds),
         (FieldType::Quantity, _) => quantity(decoder),

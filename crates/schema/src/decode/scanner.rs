@@ -181,7 +181,7 @@ impl<'a> Scanner<'a> {
                 self.pos += 1;
                 return self.unicode_escape();
             }
-            _ => return Err(self.unexpected("in string escape code")),
+            _ => return Err(self.unexpected_inside("in string escape code")),
         };
         self.pos += 1;
         Ok(c)
@@ -207,7 +207,7 @@ impl<'a> Scanner<'a> {
         let mut code = 0;
         for _ in 0..4 {
             let digit = self.byte().and_then(|c| char::from(c).to_digit(16));
-            let Some(digit) = digit else { return Err(self.unexpected("in \\u hexadecimal character escape")) };
+            let Some(digit) = digit else { return Err(self.unexpected_inside("in \\u hexadecimal character escape")) };
             code = code * 16 + digit;
             self.pos += 1;
         }
@@ -223,12 +223,12 @@ impl<'a> Scanner<'a> {
         match self.byte() {
             Some(b'0') => self.pos += 1,
             Some(b'1'..=b'9') => self.digits(),
-            _ => return Err(self.unexpected("in numeric literal")),
+            _ => return Err(self.unexpected_inside("in numeric literal")),
         }
         if self.byte() == Some(b'.') {
             self.pos += 1;
             if !self.byte().is_some_and(|c| c.is_ascii_digit()) {
-                return Err(self.unexpected("after decimal point in numeric literal"));
+                return Err(self.unexpected_inside("after decimal point in numeric literal"));
             }
             self.digits();
         }
@@ -238,7 +238,7 @@ impl<'a> Scanner<'a> {
                 self.pos += 1;
             }
             if !self.byte().is_some_and(|c| c.is_ascii_digit()) {
-                return Err(self.unexpected("in exponent of numeric literal"));
+                return Err(self.unexpected_inside("in exponent of numeric literal"));
             }
             self.digits();
         }
@@ -261,7 +261,7 @@ impl<'a> Scanner<'a> {
         for expected in word.bytes() {
             if self.byte() != Some(expected) {
                 let context = format!("in literal {word} (expecting '{}')", char::from(expected));
-                return Err(self.unexpected(&context));
+                return Err(self.unexpected_inside(&context));
             }
             self.pos += 1;
         }
@@ -315,6 +315,13 @@ impl<'a> Scanner<'a> {
         let rest = self.rest();
         let run = rest.iter().position(|&c| ENDS_PLAIN_RUN[usize::from(c)]).unwrap_or(rest.len());
         self.pos += run;
+    }
+
+    /// Inside a token Go's scanner is told of the end of input as if a space followed, and complains about that.
+    #[cold]
+    fn unexpected_inside(&self, context: &str) -> SyntaxError {
+        let found = self.byte().unwrap_or(b' ');
+        SyntaxError { message: format!("invalid character {} {context}", quote_byte(found)), offset: self.pos + 1 }
     }
 
     #[cold]

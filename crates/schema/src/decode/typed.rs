@@ -169,7 +169,7 @@ impl<'a> Decoder<'a> {
         self.path.pop();
         let value = match value {
             None => kept,
-            Some(value) if field.is_pointer() || !is_go_zero(field.ty, &value) => Some(value),
+            Some(value) if field.is_pointer() || !is_go_zero(field, &value) => Some(value),
             Some(_) => {
                 map.remove(field.name);
                 None
@@ -210,6 +210,34 @@ impl<'a> Decoder<'a> {
             more = self.scanner.next(b'}')?;
         }
         Ok(Value::Object(map))
+    }
+
+    /// Bytes written as a list of numbers, which Go takes as well.
+    pub(super) fn byte_list(&mut self) -> Result<Vec<u8>, SyntaxError> {
+        let mut bytes = Vec::new();
+        let mut more = self.scanner.open(b']')?.entered();
+        while more {
+            let byte = match self.scanner.peek_value()? {
+                b'-' | b'0'..=b'9' => {
+                    let text = self.scanner.number()?;
+                    let byte = text.parse::<u8>();
+                    if byte.is_err() {
+                        self.save_mismatch(&format!("number {text}"), "uint8");
+                    }
+                    byte.unwrap_or(0)
+                }
+                first => {
+                    if first != b'n' {
+                        self.save_mismatch(json_kind(first), "uint8");
+                    }
+                    self.scanner.skip_value()?;
+                    0
+                }
+            };
+            bytes.push(byte);
+            more = self.scanner.next(b']')?;
+        }
+        Ok(bytes)
     }
 
     fn list(&mut self, element: FieldType, go: GoType) -> Result<Value, SyntaxError> {
@@ -419,17 +447,19 @@ fn untyped_number(text: &str) -> Option<Number> {
     text.parse::<f64>().ok().and_then(Number::from_f64)
 }
 
-/// Whether Go finds the value empty, so that the field counts as not set. Structs never are.
-fn is_go_zero(ty: FieldType, value: &Value) -> bool {
-    match ty {
-        FieldType::Bytes => false,
+/// Whether the field counts as not set with this value. Structs never do; empty lists and maps do not survive storage.
+fn is_go_zero(field: &Field, value: &Value) -> bool {
+    match field.ty {
+        FieldType::Bytes if field.always_printed() => false,
         FieldType::String
         | FieldType::Bool
         | FieldType::Int32
         | FieldType::Int64
         | FieldType::Double
+        | FieldType::Bytes
+        | FieldType::Time
+        | FieldType::MicroTime
         | FieldType::List(_)
-        | FieldType::WrappedList(_)
         | FieldType::Map(_) => match value {
             Value::String(s) => s.is_empty(),
             Value::Bool(b) => !b,
@@ -438,7 +468,6 @@ fn is_go_zero(ty: FieldType, value: &Value) -> bool {
             Value::Object(entries) => entries.is_empty(),
             Value::Null => true,
         },
-        FieldType::Time | FieldType::MicroTime => value.is_null(),
         _ => false,
     }
 }
@@ -447,10 +476,11 @@ fn is_nilable(ty: FieldType) -> bool {
     matches!(ty, FieldType::Bytes | FieldType::List(_) | FieldType::WrappedList(_) | FieldType::Map(_) | FieldType::Any)
 }
 
-/// A null in a map of bytes is stored as no bytes and comes back as an empty value.
+/// A null in a map of bytes or lists is stored as an empty one and comes back as such.
 fn map_zero(element: FieldType) -> Value {
     match element {
         FieldType::Bytes => Value::String(String::new()),
+        FieldType::WrappedList(_) => Value::Array(Vec::new()),
         other => zero(other),
     }
 }
