@@ -1,0 +1,1 @@
+//! Specifications by example.
