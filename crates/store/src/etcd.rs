@@ -77,7 +77,8 @@ impl Drop for EtcdStore {
 async fn await_healthy(client: &Client, patience: Duration) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
-        let asked = client.unary::<_, proto::StatusResponse>(proto::path::STATUS, proto::StatusRequest {}, Repeat::Safe);
+        let asked =
+            client.unary::<_, proto::StatusResponse>(proto::path::STATUS, proto::StatusRequest {}, Repeat::Safe);
         let error = match tokio::time::timeout_at(deadline, asked).await {
             Ok(Ok(status)) => {
                 tracing::info!(version = status.version, db_bytes = status.db_size, "connected to etcd");

@@ -164,7 +164,8 @@ async fn frozen_leader_is_taken_for_dead() {
     // Every watch must get on while the member is still frozen.
     let reached = put_somehow(&store, "w/reached").await;
     let mut changes = watch(&store, KeyRange::prefix("w/"), start).await;
-    within("events", async { while next_batch(&mut changes).await.iter().all(|event| event.revision() < reached) {} }).await;
+    within("events", async { while next_batch(&mut changes).await.iter().all(|event| event.revision() < reached) {} })
+        .await;
     check(&cluster, start, writers, watchers).await;
     cluster.members[leader].signal("CONT");
 }

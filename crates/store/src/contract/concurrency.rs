@@ -118,7 +118,11 @@ pub async fn transfers_conserve_the_total(store: AnyStore) {
                     let a = get(&store, &from).await.expect("an account");
                     let b = get(&store, &to).await.expect("an account");
                     let ops = vec![
-                        put_if(from.clone(), number(&a).saturating_sub(1).to_string(), Expect::Modified(a.mod_revision)),
+                        put_if(
+                            from.clone(),
+                            number(&a).saturating_sub(1).to_string(),
+                            Expect::Modified(a.mod_revision),
+                        ),
                         put_if(
                             to.clone(),
                             (number(&b) + 1.min(number(&a))).to_string(),
@@ -171,8 +175,7 @@ async fn busy_writers(store: &AnyStore) -> Vec<Revision> {
             revisions
         })
     };
-    let mut revisions: Vec<_> =
-        all((0..WRITERS).map(write).collect()).await.into_iter().flatten().collect();
+    let mut revisions: Vec<_> = all((0..WRITERS).map(write).collect()).await.into_iter().flatten().collect();
     revisions.sort();
     revisions
 }

@@ -124,7 +124,8 @@ impl Dice {
 }
 
 pub async fn random_histories_match_a_simple_model(store: AnyStore) {
-    let mut model = Model { states: vec![State::new()], base: revision(&store).await, events: Vec::new(), floor: Revision(0) };
+    let mut model =
+        Model { states: vec![State::new()], base: revision(&store).await, events: Vec::new(), floor: Revision(0) };
     let mut follower = Follower::start(&store, model.base).await;
     for seed in SEEDS {
         let mut dice = Dice(StdRng::seed_from_u64(seed));
@@ -207,7 +208,10 @@ async fn check_range(store: &AnyStore, model: &Model, dice: &mut Dice, context: 
         return;
     }
     if read_at > model.revision() {
-        assert!(matches!(result, Err(Error::FutureRevision { .. })), "{context}: expected FutureRevision, got {result:?}");
+        assert!(
+            matches!(result, Err(Error::FutureRevision { .. })),
+            "{context}: expected FutureRevision, got {result:?}"
+        );
         return;
     }
     let expected: Vec<KeyValue> =

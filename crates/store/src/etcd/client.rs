@@ -84,11 +84,8 @@ impl Client {
         if options.endpoints.is_empty() {
             return Err(Error::InvalidRequest("no etcd endpoints given".into()));
         }
-        let members = options
-            .endpoints
-            .iter()
-            .map(|uri| Member::new(uri, options.tls.as_ref()))
-            .collect::<Result<Vec<_>>>()?;
+        let members =
+            options.endpoints.iter().map(|uri| Member::new(uri, options.tls.as_ref())).collect::<Result<Vec<_>>>()?;
         // Many servers with the same list of endpoints must not all lean on its first member.
         let current = AtomicUsize::new(rand::random_range(0..members.len()));
         Ok(Self { members, current, request_timeout: options.request_timeout })

@@ -131,14 +131,28 @@ mod tests {
         assert_eq!(end, END_OF_KEY_SPACE);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn a_key_is_in_our_range_exactly_if_it_is_in_etcds(
+            prefix in proptest::collection::vec(proptest::prelude::any::<u8>(), 1..4),
+            key: Vec<u8>,
+            start: Vec<u8>,
+            end: Option<Vec<u8>>,
+        ) {
+            let keys = KeySpace::new(prefix);
+            let range = KeyRange { start: start.into(), end: end.map(Into::into) };
+            let (outer_start, outer_end) = keys.outer_range(&range);
+            let outer = keys.outer(&key);
+            let inside = outer >= outer_start && (outer_end == END_OF_KEY_SPACE || outer < outer_end);
+            proptest::prop_assert_eq!(inside, range.contains(&key));
+        }
+    }
+
     #[test]
     fn a_delete_is_known_by_its_key_even_without_its_past() {
         let keys = KeySpace::new("/b/");
-        let event = proto::Event {
-            r#type: proto::EventType::Delete as i32,
-            kv: Some(wire(b"/b/x", b"")),
-            prev_kv: None,
-        };
+        let event =
+            proto::Event { r#type: proto::EventType::Delete as i32, kv: Some(wire(b"/b/x", b"")), prev_kv: None };
         let event = keys.inner_event(event).unwrap();
         assert_eq!(event.change, Change::Delete { key: "x".into(), revision: Revision(3) });
     }

@@ -53,7 +53,7 @@ pub enum Compaction {
 /// Certificates in PEM form.
 #[derive(Clone, Default)]
 pub struct Tls {
-    /// Who may vouch for the members.
+    /// Who may vouch for the members. `None` trusts nobody: the machine's own roots are no authority on etcd.
     pub ca: Option<Vec<u8>>,
     /// Who we are, for clusters that ask for client certificates.
     pub identity: Option<Identity>,

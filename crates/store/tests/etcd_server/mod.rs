@@ -91,7 +91,8 @@ impl Cluster {
             }
             let mut options = cluster.options();
             if let Some(files) = tls {
-                options.tls = Some(Tls::read(Some(&files.ca), Some(&files.certificate), Some(&files.key)).expect("PEM"));
+                options.tls =
+                    Some(Tls::read(Some(&files.ca), Some(&files.certificate), Some(&files.key)).expect("PEM"));
             }
             tokio::select! {
                 connected = EtcdStore::connect(options) => match connected {
@@ -124,7 +125,9 @@ impl Cluster {
                     "--log-level=error".into(),
                 ];
                 if pace == Pace::Fast {
-                    arguments.extend(["--unsafe-no-fsync", "--heartbeat-interval=20", "--election-timeout=200"].map(Into::into));
+                    arguments.extend(
+                        ["--unsafe-no-fsync", "--heartbeat-interval=20", "--election-timeout=200"].map(Into::into),
+                    );
                 }
                 if let Some(files) = tls {
                     arguments.extend([
