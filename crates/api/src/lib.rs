@@ -22,6 +22,8 @@ mod go_url;
 pub mod lease;
 pub mod namespace;
 pub mod rbac;
+#[cfg(test)]
+mod recorded;
 pub mod resourcequota;
 pub mod review;
 pub mod secret;
