@@ -6,6 +6,7 @@ use bailiwick_machinery::strategy::NameValidator;
 use bailiwick_machinery::table::Column;
 use bailiwick_machinery::validation::{names, validate_core_finalizers};
 use bailiwick_machinery::{Context, Resource, Scope, Strategy, object};
+use bailiwick_schema::decode::check_syntax;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
@@ -18,7 +19,6 @@ use crate::descriptor::Named;
 use crate::field_errors::{immutable, invalid_each, shown_string};
 use crate::fields::{map, put, set_default, text};
 
-mod json_syntax;
 mod tls_pair;
 
 /// The annotation that ties a token secret to its service account.
@@ -133,10 +133,23 @@ fn validate_type(object: &Value, data: &Map<String, Value>, path: &Path) -> Erro
 fn validate_docker_config(data: &Map<String, Value>, key: &str, path: &Path) -> ErrorList {
     let path = path.key(key);
     let Some(config) = data.get(key) else { return vec![Error::required(&path, "")] };
-    match json_syntax::check_object(&decoded(config).unwrap_or_default()) {
+    match check_json_object(&decoded(config).unwrap_or_default()) {
         Ok(()) => Vec::new(),
         Err(complaint) => vec![Error::invalid(&path, "<secret contents redacted>", complaint)],
     }
+}
+
+/// Checks that bytes are one JSON object, or null, which Go takes for an empty one. Errors are in Go's words.
+fn check_json_object(bytes: &[u8]) -> Result<(), String> {
+    check_syntax(bytes).map_err(|error| error.to_string())?;
+    let kind = match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{' | b'n') => return Ok(()),
+        Some(b'[') => "array",
+        Some(b'"') => "string",
+        Some(b't' | b'f') => "bool",
+        _ => "number",
+    };
+    Err(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
 }
 
 fn decoded(value: &Value) -> Option<Vec<u8>> {

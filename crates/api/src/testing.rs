@@ -1,6 +1,7 @@
 //! Runs the hooks of a resource in the order the generic handler does, for tests that read as tables.
 
 use bailiwick_machinery::{Context, Resource, Strategy, UserInfo};
+use bailiwick_schema::decode::decode_value;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -51,9 +52,16 @@ pub(crate) fn update(strategy: &dyn Strategy, mut object: Value, old: &Value) ->
     Ok(object)
 }
 
+/// The object as decoding by type, which comes before the hooks, leaves it.
+pub(crate) fn decoded(resource: &Resource, object: &Value) -> Value {
+    let native = resource.native.expect("a native type");
+    decode_value(native, object).expect("an object of its type").value
+}
+
 /// Asserts what creating `object` complains of; nothing means it is accepted.
 pub(crate) fn check_create(group: &str, plural: &str, object: Value, expected: &[&str]) {
-    let errors = create(&*resource(group, plural).strategy, object.clone()).err().unwrap_or_default();
+    let resource = resource(group, plural);
+    let errors = create(&*resource.strategy, decoded(&resource, &object)).err().unwrap_or_default();
     assert_eq!(errors, expected, "{object}");
 }
 
@@ -65,6 +73,6 @@ pub(crate) fn check_update(group: &str, path: &str, old: &Value, object: Value, 
         Some(subresource) => &subresource.strategy,
         None => &resource.strategy,
     };
-    let errors = update(&**strategy, object.clone(), old).err().unwrap_or_default();
+    let errors = update(&**strategy, decoded(&resource, &object), &decoded(&resource, old)).err().unwrap_or_default();
     assert_eq!(errors, expected, "{object}");
 }

@@ -39,6 +39,16 @@ fn types_call_for_their_keys() {
             )],
         ),
         (
+            "kubernetes.io/dockercfg",
+            json!({".dockercfg": encoded("{\"a\":1} x")}),
+            vec![redacted(".dockercfg", "invalid character 'x' after top-level value")],
+        ),
+        (
+            "kubernetes.io/dockercfg",
+            json!({".dockercfg": ""}),
+            vec![redacted(".dockercfg", "unexpected end of JSON input")],
+        ),
+        (
             "kubernetes.io/basic-auth",
             none.clone(),
             vec!["data[username]: Required value".to_owned(), "data[password]: Required value".to_owned()],
