@@ -93,11 +93,14 @@ func (g *golden) judge(t reflect.Type) {
 		if err != nil {
 			panic(err)
 		}
-		g.Proto = base64.StdEncoding.EncodeToString(wire)
 		fresh := reflect.New(t)
 		if err := fresh.Interface().(message).Unmarshal(wire); err != nil {
 			panic(err)
 		}
+		if wire, err = fresh.Interface().(message).Marshal(); err != nil {
+			panic(err)
+		}
+		g.Proto = base64.StdEncoding.EncodeToString(wire)
 		if o, ok := object.Interface().(runtime.Object); ok {
 			gvk := o.GetObjectKind().GroupVersionKind()
 			fresh.Interface().(runtime.Object).GetObjectKind().SetGroupVersionKind(gvk)

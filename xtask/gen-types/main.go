@@ -165,12 +165,25 @@ func (g *generator) emit(t reflect.Type) {
 	for _, name := range def.Schema.Required {
 		required[name] = true
 	}
+	type numbered struct{ index, number int }
+	var wire []numbered
+	index := 0
 	for i := 0; i < t.NumField(); i++ {
 		if line := g.field(t, t.Field(i), def, required); line != "" {
 			fmt.Fprintf(&g.out, "        %s,\n", line)
+			if number := protoNumber(t.Field(i).Tag.Get("protobuf")); number != 0 {
+				wire = append(wire, numbered{index, number})
+			}
+			index++
 		}
 	}
 	fmt.Fprintln(&g.out, "    ],")
+	sort.Slice(wire, func(i, j int) bool { return wire[i].number < wire[j].number })
+	order := make([]string, len(wire))
+	for i, w := range wire {
+		order[i] = strconv.Itoa(w.index)
+	}
+	fmt.Fprintf(&g.out, "    wire_order: &[%s],\n", strings.Join(order, ", "))
 	fmt.Fprintln(&g.out, "};")
 	fmt.Fprintln(&g.out)
 }

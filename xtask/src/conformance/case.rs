@@ -164,7 +164,9 @@ pub fn parse(subject: &str, text: &str) -> Result<Suite> {
         about: String,
         cases: Vec<Map<String, Value>>,
     }
-    let file: File = serde_saphyr::from_str(text)?;
+    // YAML 1.2: `y` and `n` are letters.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let file: File = serde_saphyr::from_str_with_options(text, options)?;
     let mut cases: Vec<Case> = Vec::new();
     for raw in file.cases {
         for expanded in expand_each(raw)? {

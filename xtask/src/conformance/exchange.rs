@@ -61,12 +61,21 @@ impl Server {
         let mut saved = Saved { id: id.clone(), answers: BTreeMap::new(), prefixes: vec![] };
         if sent.contains("{{ns}}") {
             let namespace = json!({"request": "POST /api/v1/namespaces", "json": {"metadata": {"name": id}}});
-            self.step(&namespace, &mut saved, &sent)?;
+            self.prepare(&namespace, &mut saved, &sent)?;
         }
         for step in &case.setup {
-            self.step(step, &mut saved, &sent)?;
+            self.prepare(step, &mut saved, &sent)?;
         }
         case.steps.iter().map(|step| self.step(step, &mut saved, &sent)).collect()
+    }
+
+    /// A step that the case relies on; it must succeed.
+    fn prepare(&self, step: &Value, saved: &mut Saved, sent: &str) -> Result<()> {
+        let answer = self.step(step, saved, sent)?;
+        if answer.status.is_some_and(|status| status >= 400) {
+            bail!("set-up {} was answered {}", step["request"], answer.body);
+        }
+        Ok(())
     }
 
     fn step(&self, raw: &Value, saved: &mut Saved, sent: &str) -> Result<Answer> {
