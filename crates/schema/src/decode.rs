@@ -16,9 +16,12 @@ use serde_json::Value;
 
 use crate::types::{FieldType, Type};
 
+pub(crate) use base64_go::encode as encode_base64;
 pub use quote::go_quote;
+pub(crate) use scalar::go_number;
 pub use scanner::{MAX_DEPTH, SyntaxError, check_syntax};
 pub use typed::zero;
+pub(crate) use typed::{fill_zeros, map_zero};
 
 /// A decoded object and what strict field validation would say about its source.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,4 +57,9 @@ pub fn decode_value(ty: &'static Type, value: &Value) -> Result<Decoded, DecodeE
     // Going through bytes keeps one implementation of the rules; writing a value out is cheap beside the rest.
     let bytes = serde_json::to_vec(value).map_err(|e| DecodeError::Mismatch(e.to_string()))?;
     decode(ty, &bytes)
+}
+
+/// The bytes of a base64 text that decoding has accepted.
+pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    base64_go::decode(text.as_bytes()).ok()
 }

@@ -31,6 +31,15 @@ impl Instant {
     /// Go's zero time.
     pub const ZERO: Self = Self { unix_seconds: ZERO_UNIX_SECONDS, nanoseconds: 0 };
 
+    /// From seconds and nanoseconds, of which any number may be given.
+    pub fn from_unix(seconds: i64, nanoseconds: i32) -> Self {
+        const PER_SECOND: i32 = 1_000_000_000;
+        Self {
+            unix_seconds: seconds.saturating_add(i64::from(nanoseconds.div_euclid(PER_SECOND))),
+            nanoseconds: nanoseconds.rem_euclid(PER_SECOND).unsigned_abs(),
+        }
+    }
+
     pub fn is_zero(self) -> bool {
         self == Self::ZERO
     }

@@ -41,6 +41,8 @@ pub struct Type {
     pub unions: &'static str,
     /// Declared fields in Go's order. Embedded structs appear as one [`Field::is_inline`] field.
     pub fields: &'static [Field],
+    /// Indexes into `fields` in the order of protobuf numbers; empty when there is no protobuf form.
+    pub(crate) wire_order: &'static [u8],
 }
 
 /// One field of a [`Type`].
@@ -203,14 +205,17 @@ impl Type {
 
     /// Whether this is a `…List` kind with `items` and list metadata.
     pub fn is_list(&'static self) -> bool {
-        self.field("metadata")
-            .is_some_and(|f| matches!(f.ty, FieldType::Struct(t) if t.name == table::META_V1_LIST_META.name))
+        self.item_type().is_some()
     }
 
     /// The type of the items of a `…List` kind.
     pub fn item_type(&'static self) -> Option<&'static Type> {
-        match self.field("items")?.ty {
-            FieldType::List(FieldType::Struct(item)) if self.is_list() => Some(item),
+        match (self.field("metadata")?.ty, self.field("items")?.ty) {
+            (FieldType::Struct(metadata), FieldType::List(FieldType::Struct(item)))
+                if metadata.name == table::META_V1_LIST_META.name =>
+            {
+                Some(item)
+            }
             _ => None,
         }
     }

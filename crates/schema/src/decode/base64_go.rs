@@ -25,6 +25,9 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 
 /// Decodes the way Go does.
 pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, CorruptInput> {
+    if let Ok(bytes) = STANDARD.decode(text) {
+        return Ok(bytes);
+    }
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let mut at = 0;
     loop {

@@ -58,11 +58,14 @@ fn integer(ty: FieldType, text: &str) -> Option<i64> {
     }
 }
 
-/// A float, held as an integer where Go prints one.
 fn double(text: &str) -> Option<Number> {
+    go_number(text.parse().ok()?)
+}
+
+/// A float, held as an integer where Go prints one; none if it is not finite.
+pub(crate) fn go_number(value: f64) -> Option<Number> {
     /// Below this every integral float is exact and Go prints its plain digits.
     const EXACT: f64 = 1e15;
-    let value = text.parse::<f64>().ok().filter(|v| v.is_finite())?;
     if value.fract() == 0.0 && value.abs() < EXACT { Some((value as i64).into()) } else { Number::from_f64(value) }
 }
 

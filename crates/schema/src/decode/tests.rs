@@ -93,6 +93,14 @@ fn nesting_is_limited() {
 }
 
 #[test]
+fn empty_bytes_count_as_not_set_where_empty_is_omitted() {
+    let ty = Types::native().by_name("io.k8s.api.certificates.v1.CertificateSigningRequest").expect("known type");
+    let decoded = decode(ty, br#"{"spec":{"request":""},"status":{"certificate":""}}"#).expect("fits");
+    assert_eq!(decoded.value["status"], serde_json::json!({}));
+    assert_eq!(decoded.value["spec"]["request"], "");
+}
+
+#[test]
 fn untyped_objects_keep_everything_and_report_duplicates() {
     let decoded = decode_untyped(br#"{"a":{"b":1,"b":2.0},"c":[{"d":null,"d":9223372036854775808}]}"#).expect("JSON");
     assert_eq!(decoded.strict, [r#"duplicate field "a.b""#, r#"duplicate field "c[0].d""#]);

@@ -58,7 +58,7 @@ pub fn zero(ty: FieldType) -> Value {
 }
 
 /// Adds the fields that Go prints even when they were not set.
-fn fill_zeros(ty: &'static Type, map: &mut Map<String, Value>) {
+pub(crate) fn fill_zeros(ty: &'static Type, map: &mut Map<String, Value>) {
     for field in ty.fields {
         if field.is_inline() {
             if let FieldType::Struct(inner) = field.ty {
@@ -477,7 +477,7 @@ fn is_nilable(ty: FieldType) -> bool {
 }
 
 /// A null in a map of bytes or lists is stored as an empty one and comes back as such.
-fn map_zero(element: FieldType) -> Value {
+pub(crate) fn map_zero(element: FieldType) -> Value {
     match element {
         FieldType::Bytes => Value::String(String::new()),
         FieldType::WrappedList(_) => Value::Array(Vec::new()),

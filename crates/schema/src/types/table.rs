@@ -15,6 +15,7 @@ pub(super) static CORE_V1_NAMESPACE: Type = Type {
         f("spec", 2, Struct(&CORE_V1_NAMESPACE_SPEC)).omit_empty().zero_default(),
         f("status", 3, Struct(&CORE_V1_NAMESPACE_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static CORE_V1_NAMESPACE_LIST: Type = Type {
@@ -28,6 +29,7 @@ pub(super) static CORE_V1_NAMESPACE_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&CORE_V1_NAMESPACE))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static CORE_V1_CONFIG_MAP: Type = Type {
@@ -43,6 +45,7 @@ pub(super) static CORE_V1_CONFIG_MAP: Type = Type {
         f("data", 2, Map(&String)).omit_empty(),
         f("binaryData", 3, Map(&Bytes)).omit_empty(),
     ],
+    wire_order: &[1, 3, 4, 2],
 };
 
 pub(super) static CORE_V1_CONFIG_MAP_LIST: Type = Type {
@@ -56,6 +59,7 @@ pub(super) static CORE_V1_CONFIG_MAP_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&CORE_V1_CONFIG_MAP))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static CORE_V1_SECRET: Type = Type {
@@ -72,6 +76,7 @@ pub(super) static CORE_V1_SECRET: Type = Type {
         f("stringData", 4, Map(&String)).omit_empty(),
         f("type", 3, String).go("v1.SecretType").omit_empty(),
     ],
+    wire_order: &[1, 3, 5, 4, 2],
 };
 
 pub(super) static CORE_V1_SECRET_LIST: Type = Type {
@@ -85,6 +90,7 @@ pub(super) static CORE_V1_SECRET_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&CORE_V1_SECRET))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static CORE_V1_SERVICE_ACCOUNT: Type = Type {
@@ -100,6 +106,7 @@ pub(super) static CORE_V1_SERVICE_ACCOUNT: Type = Type {
         f("imagePullSecrets", 3, List(&Struct(&CORE_V1_LOCAL_OBJECT_REFERENCE))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("automountServiceAccountToken", 4, Bool).pointer().omit_empty(),
     ],
+    wire_order: &[1, 2, 3, 4],
 };
 
 pub(super) static CORE_V1_SERVICE_ACCOUNT_LIST: Type = Type {
@@ -113,6 +120,7 @@ pub(super) static CORE_V1_SERVICE_ACCOUNT_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&CORE_V1_SERVICE_ACCOUNT))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static CORE_V1_EVENT: Type = Type {
@@ -139,6 +147,7 @@ pub(super) static CORE_V1_EVENT: Type = Type {
         f("reportingComponent", 14, String).zero_default(),
         f("reportingInstance", 15, String).zero_default(),
     ],
+    wire_order: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
 };
 
 pub(super) static CORE_V1_EVENT_LIST: Type = Type {
@@ -152,6 +161,7 @@ pub(super) static CORE_V1_EVENT_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&CORE_V1_EVENT))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static CORE_V1_RESOURCE_QUOTA: Type = Type {
@@ -166,6 +176,7 @@ pub(super) static CORE_V1_RESOURCE_QUOTA: Type = Type {
         f("spec", 2, Struct(&CORE_V1_RESOURCE_QUOTA_SPEC)).omit_empty().zero_default(),
         f("status", 3, Struct(&CORE_V1_RESOURCE_QUOTA_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static CORE_V1_RESOURCE_QUOTA_LIST: Type = Type {
@@ -179,6 +190,7 @@ pub(super) static CORE_V1_RESOURCE_QUOTA_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&CORE_V1_RESOURCE_QUOTA))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY: Type = Type {
@@ -192,6 +204,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY: Type = Typ
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
         f("spec", 2, Struct(&ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_SPEC)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_BINDING: Type = Type {
@@ -205,6 +218,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_BINDING: Ty
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
         f("spec", 2, Struct(&ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_BINDING_SPEC)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_BINDING_LIST: Type = Type {
@@ -218,6 +232,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_BINDING_LIS
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_BINDING))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_LIST: Type = Type {
@@ -231,6 +246,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_LIST: Type 
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_WEBHOOK_CONFIGURATION: Type = Type {
@@ -244,6 +260,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_WEBHOOK_CONFIGURATION: Type 
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
         f("webhooks", 2, List(&Struct(&ADMISSIONREGISTRATION_V1_MUTATING_WEBHOOK))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["name"])), patch_strategies: &["merge"], merge_key: "name", ..Meta::NONE }),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_WEBHOOK_CONFIGURATION_LIST: Type = Type {
@@ -257,6 +274,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_WEBHOOK_CONFIGURATION_LIST: 
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&ADMISSIONREGISTRATION_V1_MUTATING_WEBHOOK_CONFIGURATION))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY: Type = Type {
@@ -271,6 +289,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY: Type = T
         f("spec", 2, Struct(&ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_SPEC)).omit_empty().zero_default(),
         f("status", 3, Struct(&ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_BINDING: Type = Type {
@@ -284,6 +303,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_BINDING: 
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
         f("spec", 2, Struct(&ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_BINDING_SPEC)).omit_empty().required().zero_default(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_BINDING_LIST: Type = Type {
@@ -297,6 +317,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_BINDING_L
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_BINDING))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_LIST: Type = Type {
@@ -310,6 +331,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_LIST: Typ
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_WEBHOOK_CONFIGURATION: Type = Type {
@@ -323,6 +345,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_WEBHOOK_CONFIGURATION: Typ
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
         f("webhooks", 2, List(&Struct(&ADMISSIONREGISTRATION_V1_VALIDATING_WEBHOOK))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["name"])), patch_strategies: &["merge"], merge_key: "name", ..Meta::NONE }),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_WEBHOOK_CONFIGURATION_LIST: Type = Type {
@@ -336,6 +359,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_WEBHOOK_CONFIGURATION_LIST
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&ADMISSIONREGISTRATION_V1_VALIDATING_WEBHOOK_CONFIGURATION))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static APIDISCOVERY_V2_API_GROUP_DISCOVERY: Type = Type {
@@ -349,6 +373,7 @@ pub(super) static APIDISCOVERY_V2_API_GROUP_DISCOVERY: Type = Type {
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
         f("versions", 2, List(&Struct(&APIDISCOVERY_V2_API_VERSION_DISCOVERY))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["version"])), ..Meta::NONE }),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static APIDISCOVERY_V2_API_GROUP_DISCOVERY_LIST: Type = Type {
@@ -362,6 +387,7 @@ pub(super) static APIDISCOVERY_V2_API_GROUP_DISCOVERY_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&APIDISCOVERY_V2_API_GROUP_DISCOVERY))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION: Type = Type {
@@ -376,6 +402,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION: Type = Type {
         f("spec", 2, Struct(&APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_SPEC)).required().zero_default(),
         f("status", 3, Struct(&APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_LIST: Type = Type {
@@ -389,6 +416,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_LIST: Type = Type 
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static APIREGISTRATION_V1_API_SERVICE: Type = Type {
@@ -403,6 +431,7 @@ pub(super) static APIREGISTRATION_V1_API_SERVICE: Type = Type {
         f("spec", 2, Struct(&APIREGISTRATION_V1_API_SERVICE_SPEC)).omit_empty().zero_default(),
         f("status", 3, Struct(&APIREGISTRATION_V1_API_SERVICE_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static APIREGISTRATION_V1_API_SERVICE_LIST: Type = Type {
@@ -416,6 +445,7 @@ pub(super) static APIREGISTRATION_V1_API_SERVICE_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&APIREGISTRATION_V1_API_SERVICE))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static AUTHENTICATION_V1_SELF_SUBJECT_REVIEW: Type = Type {
@@ -429,6 +459,7 @@ pub(super) static AUTHENTICATION_V1_SELF_SUBJECT_REVIEW: Type = Type {
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
         f("status", 2, Struct(&AUTHENTICATION_V1_SELF_SUBJECT_REVIEW_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static AUTHENTICATION_V1_TOKEN_REQUEST: Type = Type {
@@ -443,6 +474,7 @@ pub(super) static AUTHENTICATION_V1_TOKEN_REQUEST: Type = Type {
         f("spec", 2, Struct(&AUTHENTICATION_V1_TOKEN_REQUEST_SPEC)).zero_default(),
         f("status", 3, Struct(&AUTHENTICATION_V1_TOKEN_REQUEST_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static AUTHENTICATION_V1_TOKEN_REVIEW: Type = Type {
@@ -457,6 +489,7 @@ pub(super) static AUTHENTICATION_V1_TOKEN_REVIEW: Type = Type {
         f("spec", 2, Struct(&AUTHENTICATION_V1_TOKEN_REVIEW_SPEC)).required().zero_default(),
         f("status", 3, Struct(&AUTHENTICATION_V1_TOKEN_REVIEW_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static AUTHORIZATION_V1_LOCAL_SUBJECT_ACCESS_REVIEW: Type = Type {
@@ -471,6 +504,7 @@ pub(super) static AUTHORIZATION_V1_LOCAL_SUBJECT_ACCESS_REVIEW: Type = Type {
         f("spec", 2, Struct(&AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW_SPEC)).required().zero_default(),
         f("status", 3, Struct(&AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static AUTHORIZATION_V1_SELF_SUBJECT_ACCESS_REVIEW: Type = Type {
@@ -485,6 +519,7 @@ pub(super) static AUTHORIZATION_V1_SELF_SUBJECT_ACCESS_REVIEW: Type = Type {
         f("spec", 2, Struct(&AUTHORIZATION_V1_SELF_SUBJECT_ACCESS_REVIEW_SPEC)).required().zero_default(),
         f("status", 3, Struct(&AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static AUTHORIZATION_V1_SELF_SUBJECT_RULES_REVIEW: Type = Type {
@@ -499,6 +534,7 @@ pub(super) static AUTHORIZATION_V1_SELF_SUBJECT_RULES_REVIEW: Type = Type {
         f("spec", 2, Struct(&AUTHORIZATION_V1_SELF_SUBJECT_RULES_REVIEW_SPEC)).required().zero_default(),
         f("status", 3, Struct(&AUTHORIZATION_V1_SUBJECT_RULES_REVIEW_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW: Type = Type {
@@ -513,6 +549,7 @@ pub(super) static AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW: Type = Type {
         f("spec", 2, Struct(&AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW_SPEC)).required().zero_default(),
         f("status", 3, Struct(&AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static AUTOSCALING_V1_SCALE: Type = Type {
@@ -527,6 +564,7 @@ pub(super) static AUTOSCALING_V1_SCALE: Type = Type {
         f("spec", 2, Struct(&AUTOSCALING_V1_SCALE_SPEC)).omit_empty().zero_default(),
         f("status", 3, Struct(&AUTOSCALING_V1_SCALE_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST: Type = Type {
@@ -541,6 +579,7 @@ pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST: Type = Type {
         f("spec", 2, Struct(&CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_SPEC)).required().zero_default(),
         f("status", 3, Struct(&CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_LIST: Type = Type {
@@ -554,6 +593,7 @@ pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_LIST: Type = Type 
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static COORDINATION_V1_LEASE: Type = Type {
@@ -567,6 +607,7 @@ pub(super) static COORDINATION_V1_LEASE: Type = Type {
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
         f("spec", 2, Struct(&COORDINATION_V1_LEASE_SPEC)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static COORDINATION_V1_LEASE_LIST: Type = Type {
@@ -580,6 +621,7 @@ pub(super) static COORDINATION_V1_LEASE_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&COORDINATION_V1_LEASE))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static EVENTS_V1_EVENT: Type = Type {
@@ -606,6 +648,7 @@ pub(super) static EVENTS_V1_EVENT: Type = Type {
         f("deprecatedLastTimestamp", 14, Time).omit_empty(),
         f("deprecatedCount", 15, Int32).omit_empty(),
     ],
+    wire_order: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
 };
 
 pub(super) static EVENTS_V1_EVENT_LIST: Type = Type {
@@ -619,6 +662,7 @@ pub(super) static EVENTS_V1_EVENT_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&EVENTS_V1_EVENT))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA: Type = Type {
@@ -633,6 +677,7 @@ pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA: Type = Type {
         f("spec", 2, Struct(&FLOWCONTROL_V1_FLOW_SCHEMA_SPEC)).omit_empty().zero_default(),
         f("status", 3, Struct(&FLOWCONTROL_V1_FLOW_SCHEMA_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA_LIST: Type = Type {
@@ -646,6 +691,7 @@ pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&FLOWCONTROL_V1_FLOW_SCHEMA))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION: Type = Type {
@@ -660,6 +706,7 @@ pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION: Type = Type {
         f("spec", 2, Struct(&FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_SPEC)).omit_empty().zero_default(),
         f("status", 3, Struct(&FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_STATUS)).omit_empty().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_LIST: Type = Type {
@@ -673,6 +720,7 @@ pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_LIST: Type = Type 
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static RBAC_V1_CLUSTER_ROLE: Type = Type {
@@ -687,6 +735,7 @@ pub(super) static RBAC_V1_CLUSTER_ROLE: Type = Type {
         f("rules", 2, List(&Struct(&RBAC_V1_POLICY_RULE))).meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("aggregationRule", 3, Struct(&RBAC_V1_AGGREGATION_RULE)).pointer().omit_empty(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static RBAC_V1_CLUSTER_ROLE_BINDING: Type = Type {
@@ -701,6 +750,7 @@ pub(super) static RBAC_V1_CLUSTER_ROLE_BINDING: Type = Type {
         f("subjects", 2, List(&Struct(&RBAC_V1_SUBJECT))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("roleRef", 3, Struct(&RBAC_V1_ROLE_REF)).required().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static RBAC_V1_CLUSTER_ROLE_BINDING_LIST: Type = Type {
@@ -714,6 +764,7 @@ pub(super) static RBAC_V1_CLUSTER_ROLE_BINDING_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&RBAC_V1_CLUSTER_ROLE_BINDING))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static RBAC_V1_CLUSTER_ROLE_LIST: Type = Type {
@@ -727,6 +778,7 @@ pub(super) static RBAC_V1_CLUSTER_ROLE_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&RBAC_V1_CLUSTER_ROLE))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static RBAC_V1_ROLE: Type = Type {
@@ -740,6 +792,7 @@ pub(super) static RBAC_V1_ROLE: Type = Type {
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
         f("rules", 2, List(&Struct(&RBAC_V1_POLICY_RULE))).meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static RBAC_V1_ROLE_BINDING: Type = Type {
@@ -754,6 +807,7 @@ pub(super) static RBAC_V1_ROLE_BINDING: Type = Type {
         f("subjects", 2, List(&Struct(&RBAC_V1_SUBJECT))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("roleRef", 3, Struct(&RBAC_V1_ROLE_REF)).required().zero_default(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static RBAC_V1_ROLE_BINDING_LIST: Type = Type {
@@ -767,6 +821,7 @@ pub(super) static RBAC_V1_ROLE_BINDING_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&RBAC_V1_ROLE_BINDING))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static RBAC_V1_ROLE_LIST: Type = Type {
@@ -780,6 +835,7 @@ pub(super) static RBAC_V1_ROLE_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&RBAC_V1_ROLE))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static META_V1_STATUS: Type = Type {
@@ -797,6 +853,7 @@ pub(super) static META_V1_STATUS: Type = Type {
         f("details", 5, Struct(&META_V1_STATUS_DETAILS)).pointer().omit_empty(),
         f("code", 6, Int32).omit_empty(),
     ],
+    wire_order: &[1, 2, 3, 4, 5, 6],
 };
 
 pub(super) static META_V1_API_VERSIONS: Type = Type {
@@ -810,6 +867,7 @@ pub(super) static META_V1_API_VERSIONS: Type = Type {
         f("versions", 1, List(&String)).required().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("serverAddressByClientCIDRs", 2, List(&Struct(&META_V1_SERVER_ADDRESS_BY_CLIENT_CIDR))).required().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static META_V1_API_GROUP: Type = Type {
@@ -825,6 +883,7 @@ pub(super) static META_V1_API_GROUP: Type = Type {
         f("preferredVersion", 3, Struct(&META_V1_GROUP_VERSION_FOR_DISCOVERY)).omit_empty().zero_default(),
         f("serverAddressByClientCIDRs", 4, List(&Struct(&META_V1_SERVER_ADDRESS_BY_CLIENT_CIDR))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[1, 2, 3, 4],
 };
 
 pub(super) static META_V1_API_GROUP_LIST: Type = Type {
@@ -837,6 +896,7 @@ pub(super) static META_V1_API_GROUP_LIST: Type = Type {
         inline("TypeMeta", 0, &META_V1_TYPE_META),
         f("groups", 1, List(&Struct(&META_V1_API_GROUP))).required().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[1],
 };
 
 pub(super) static META_V1_API_RESOURCE_LIST: Type = Type {
@@ -850,6 +910,7 @@ pub(super) static META_V1_API_RESOURCE_LIST: Type = Type {
         f("groupVersion", 1, String).required().zero_default(),
         f("resources", 2, List(&Struct(&META_V1_API_RESOURCE))).required().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static META_V1_WATCH_EVENT: Type = Type {
@@ -862,6 +923,7 @@ pub(super) static META_V1_WATCH_EVENT: Type = Type {
         f("type", 1, String).required().zero_default(),
         f("object", 2, RawExtension).required(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static META_V1_DELETE_OPTIONS: Type = Type {
@@ -879,6 +941,7 @@ pub(super) static META_V1_DELETE_OPTIONS: Type = Type {
         f("dryRun", 5, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("ignoreStoreReadErrorWithClusterBreakingPotential", 6, Bool).pointer().omit_empty(),
     ],
+    wire_order: &[1, 2, 3, 4, 5, 6],
 };
 
 pub(super) static META_V1_CREATE_OPTIONS: Type = Type {
@@ -893,6 +956,7 @@ pub(super) static META_V1_CREATE_OPTIONS: Type = Type {
         f("fieldManager", 3, String).omit_empty(),
         f("fieldValidation", 4, String).omit_empty(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static META_V1_UPDATE_OPTIONS: Type = Type {
@@ -907,6 +971,7 @@ pub(super) static META_V1_UPDATE_OPTIONS: Type = Type {
         f("fieldManager", 2, String).omit_empty(),
         f("fieldValidation", 3, String).omit_empty(),
     ],
+    wire_order: &[1, 2, 3],
 };
 
 pub(super) static META_V1_PATCH_OPTIONS: Type = Type {
@@ -922,6 +987,7 @@ pub(super) static META_V1_PATCH_OPTIONS: Type = Type {
         f("fieldManager", 3, String).omit_empty(),
         f("fieldValidation", 4, String).omit_empty(),
     ],
+    wire_order: &[1, 2, 3, 4],
 };
 
 pub(super) static META_V1_GET_OPTIONS: Type = Type {
@@ -934,6 +1000,7 @@ pub(super) static META_V1_GET_OPTIONS: Type = Type {
         inline("TypeMeta", 0, &META_V1_TYPE_META),
         f("resourceVersion", 1, String).omit_empty(),
     ],
+    wire_order: &[1],
 };
 
 pub(super) static META_V1_LIST_OPTIONS: Type = Type {
@@ -956,6 +1023,7 @@ pub(super) static META_V1_LIST_OPTIONS: Type = Type {
         f("sendInitialEvents", 11, Bool).pointer().omit_empty(),
         f("shardSelector", 15, String).omit_empty(),
     ],
+    wire_order: &[1, 2, 3, 5, 7, 8, 9, 4, 6, 10, 11],
 };
 
 pub(super) static META_V1_TABLE: Type = Type {
@@ -970,6 +1038,7 @@ pub(super) static META_V1_TABLE: Type = Type {
         f("columnDefinitions", 0, List(&Struct(&META_V1_TABLE_COLUMN_DEFINITION))).required().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("rows", 0, List(&Struct(&META_V1_TABLE_ROW))).required().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[],
 };
 
 pub(super) static META_V1_TABLE_OPTIONS: Type = Type {
@@ -982,6 +1051,7 @@ pub(super) static META_V1_TABLE_OPTIONS: Type = Type {
         inline("TypeMeta", 0, &META_V1_TYPE_META),
         f("includeObject", 1, String).go("v1.IncludeObjectPolicy").omit_empty(),
     ],
+    wire_order: &[1],
 };
 
 pub(super) static META_V1_PARTIAL_OBJECT_METADATA: Type = Type {
@@ -994,6 +1064,7 @@ pub(super) static META_V1_PARTIAL_OBJECT_METADATA: Type = Type {
         inline("TypeMeta", 0, &META_V1_TYPE_META),
         f("metadata", 1, Struct(&META_V1_OBJECT_META)).omit_empty().zero_default(),
     ],
+    wire_order: &[1],
 };
 
 pub(super) static META_V1_PARTIAL_OBJECT_METADATA_LIST: Type = Type {
@@ -1007,6 +1078,7 @@ pub(super) static META_V1_PARTIAL_OBJECT_METADATA_LIST: Type = Type {
         f("metadata", 1, Struct(&META_V1_LIST_META)).omit_empty().zero_default(),
         f("items", 2, List(&Struct(&META_V1_PARTIAL_OBJECT_METADATA))).required(),
     ],
+    wire_order: &[1, 2],
 };
 
 pub(super) static META_V1_OBJECT_META: Type = Type {
@@ -1032,6 +1104,7 @@ pub(super) static META_V1_OBJECT_META: Type = Type {
         f("finalizers", 14, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Set), patch_strategies: &["merge"], ..Meta::NONE }),
         f("managedFields", 17, List(&Struct(&META_V1_MANAGED_FIELDS_ENTRY))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
 };
 
 pub(super) static META_V1_LIST_META: Type = Type {
@@ -1047,6 +1120,7 @@ pub(super) static META_V1_LIST_META: Type = Type {
         f("remainingItemCount", 4, Int64).pointer().omit_empty(),
         f("shardInfo", 5, Struct(&META_V1_SHARD_INFO)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4],
 };
 
 pub(super) static META_V1_LABEL_SELECTOR: Type = Type {
@@ -1059,6 +1133,7 @@ pub(super) static META_V1_LABEL_SELECTOR: Type = Type {
         f("matchLabels", 1, Map(&String)).omit_empty(),
         f("matchExpressions", 2, List(&Struct(&META_V1_LABEL_SELECTOR_REQUIREMENT))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static META_V1_CONDITION: Type = Type {
@@ -1075,6 +1150,7 @@ pub(super) static META_V1_CONDITION: Type = Type {
         f("reason", 5, String).required().zero_default(),
         f("message", 6, String).required().zero_default(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5],
 };
 
 pub(super) static META_V1_TYPE_META: Type = Type {
@@ -1087,6 +1163,7 @@ pub(super) static META_V1_TYPE_META: Type = Type {
         f("kind", 1, String).omit_empty(),
         f("apiVersion", 2, String).omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static CORE_V1_NAMESPACE_SPEC: Type = Type {
@@ -1098,6 +1175,7 @@ pub(super) static CORE_V1_NAMESPACE_SPEC: Type = Type {
     fields: &[
         f("finalizers", 1, List(&String)).go("[]v1.FinalizerName").omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static CORE_V1_NAMESPACE_STATUS: Type = Type {
@@ -1110,6 +1188,7 @@ pub(super) static CORE_V1_NAMESPACE_STATUS: Type = Type {
         f("phase", 1, String).go("v1.NamespacePhase").omit_empty().meta(&Meta { enum_values: &["Active", "Terminating"], ..Meta::NONE }),
         f("conditions", 2, List(&Struct(&CORE_V1_NAMESPACE_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["type"])), patch_strategies: &["merge"], merge_key: "type", ..Meta::NONE }),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static CORE_V1_OBJECT_REFERENCE: Type = Type {
@@ -1127,6 +1206,7 @@ pub(super) static CORE_V1_OBJECT_REFERENCE: Type = Type {
         f("resourceVersion", 6, String).omit_empty(),
         f("fieldPath", 7, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6],
 };
 
 pub(super) static CORE_V1_LOCAL_OBJECT_REFERENCE: Type = Type {
@@ -1138,6 +1218,7 @@ pub(super) static CORE_V1_LOCAL_OBJECT_REFERENCE: Type = Type {
     fields: &[
         f("name", 1, String).omit_empty().zero_default(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static CORE_V1_EVENT_SOURCE: Type = Type {
@@ -1150,6 +1231,7 @@ pub(super) static CORE_V1_EVENT_SOURCE: Type = Type {
         f("component", 1, String).omit_empty(),
         f("host", 2, String).omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static CORE_V1_EVENT_SERIES: Type = Type {
@@ -1162,6 +1244,7 @@ pub(super) static CORE_V1_EVENT_SERIES: Type = Type {
         f("count", 1, Int32).omit_empty(),
         f("lastObservedTime", 2, MicroTime).omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static CORE_V1_RESOURCE_QUOTA_SPEC: Type = Type {
@@ -1175,6 +1258,7 @@ pub(super) static CORE_V1_RESOURCE_QUOTA_SPEC: Type = Type {
         f("scopes", 2, List(&String)).go("[]v1.ResourceQuotaScope").omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), enum_values: &["BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating", "VolumeAttributesClass"], ..Meta::NONE }),
         f("scopeSelector", 3, Struct(&CORE_V1_SCOPE_SELECTOR)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static CORE_V1_RESOURCE_QUOTA_STATUS: Type = Type {
@@ -1187,6 +1271,7 @@ pub(super) static CORE_V1_RESOURCE_QUOTA_STATUS: Type = Type {
         f("hard", 1, Map(&Quantity)).go("v1.ResourceList").omit_empty(),
         f("used", 2, Map(&Quantity)).go("v1.ResourceList").omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_SPEC: Type = Type {
@@ -1204,6 +1289,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_SPEC: Type 
         f("matchConditions", 6, List(&Struct(&ADMISSIONREGISTRATION_V1_MATCH_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["name"])), patch_strategies: &["merge"], merge_key: "name", ..Meta::NONE }),
         f("reinvocationPolicy", 7, String).go("v1.ReinvocationPolicyType").omit_empty().meta(&Meta { enum_values: &["IfNeeded", "Never"], ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_BINDING_SPEC: Type = Type {
@@ -1217,6 +1303,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_ADMISSION_POLICY_BINDING_SPE
         f("paramRef", 2, Struct(&ADMISSIONREGISTRATION_V1_PARAM_REF)).pointer().omit_empty(),
         f("matchResources", 3, Struct(&ADMISSIONREGISTRATION_V1_MATCH_RESOURCES)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_WEBHOOK: Type = Type {
@@ -1239,6 +1326,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATING_WEBHOOK: Type = Type {
         f("reinvocationPolicy", 10, String).go("v1.ReinvocationPolicyType").pointer().omit_empty().meta(&Meta { enum_values: &["IfNeeded", "Never"], ..Meta::NONE }),
         f("matchConditions", 12, List(&Struct(&ADMISSIONREGISTRATION_V1_MATCH_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["name"])), patch_strategies: &["merge"], merge_key: "name", ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 5, 7, 8, 9, 4, 10, 6, 11],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_SPEC: Type = Type {
@@ -1256,6 +1344,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_SPEC: Typ
         f("matchConditions", 6, List(&Struct(&ADMISSIONREGISTRATION_V1_MATCH_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["name"])), patch_strategies: &["merge"], merge_key: "name", ..Meta::NONE }),
         f("variables", 7, List(&Struct(&ADMISSIONREGISTRATION_V1_VARIABLE))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["name"])), patch_strategies: &["merge"], merge_key: "name", ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_STATUS: Type = Type {
@@ -1269,6 +1358,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_STATUS: T
         f("typeChecking", 2, Struct(&ADMISSIONREGISTRATION_V1_TYPE_CHECKING)).pointer().omit_empty(),
         f("conditions", 3, List(&Struct(&META_V1_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["type"])), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_BINDING_SPEC: Type = Type {
@@ -1283,6 +1373,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_BINDING_S
         f("matchResources", 3, Struct(&ADMISSIONREGISTRATION_V1_MATCH_RESOURCES)).pointer().omit_empty(),
         f("validationActions", 4, List(&String)).go("[]v1.ValidationAction").omit_empty().required().meta(&Meta { list_type: Some(ListType::Set), enum_values: &["Audit", "Deny", "Warn"], ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_WEBHOOK: Type = Type {
@@ -1304,6 +1395,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATING_WEBHOOK: Type = Type {
         f("admissionReviewVersions", 8, List(&String)).required().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("matchConditions", 11, List(&Struct(&ADMISSIONREGISTRATION_V1_MATCH_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["name"])), patch_strategies: &["merge"], merge_key: "name", ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 5, 7, 8, 9, 4, 6, 10],
 };
 
 pub(super) static APIDISCOVERY_V2_API_VERSION_DISCOVERY: Type = Type {
@@ -1317,6 +1409,7 @@ pub(super) static APIDISCOVERY_V2_API_VERSION_DISCOVERY: Type = Type {
         f("resources", 2, List(&Struct(&APIDISCOVERY_V2_API_RESOURCE_DISCOVERY))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["resource"])), ..Meta::NONE }),
         f("freshness", 3, String).go("v2.DiscoveryFreshness").omit_empty(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_SPEC: Type = Type {
@@ -1333,6 +1426,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_SPEC: Type = Type 
         f("conversion", 9, Struct(&APIEXTENSIONS_V1_CUSTOM_RESOURCE_CONVERSION)).pointer().omit_empty(),
         f("preserveUnknownFields", 10, Bool).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_STATUS: Type = Type {
@@ -1347,6 +1441,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_STATUS: Type = Typ
         f("storedVersions", 3, List(&String)).meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("observedGeneration", 4, Int64).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static APIREGISTRATION_V1_API_SERVICE_SPEC: Type = Type {
@@ -1364,6 +1459,7 @@ pub(super) static APIREGISTRATION_V1_API_SERVICE_SPEC: Type = Type {
         f("groupPriorityMinimum", 7, Int32).required().zero_default(),
         f("versionPriority", 8, Int32).required().zero_default(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6],
 };
 
 pub(super) static APIREGISTRATION_V1_API_SERVICE_STATUS: Type = Type {
@@ -1375,6 +1471,7 @@ pub(super) static APIREGISTRATION_V1_API_SERVICE_STATUS: Type = Type {
     fields: &[
         f("conditions", 1, List(&Struct(&APIREGISTRATION_V1_API_SERVICE_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["type"])), patch_strategies: &["merge"], merge_key: "type", ..Meta::NONE }),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static AUTHENTICATION_V1_SELF_SUBJECT_REVIEW_STATUS: Type = Type {
@@ -1386,6 +1483,7 @@ pub(super) static AUTHENTICATION_V1_SELF_SUBJECT_REVIEW_STATUS: Type = Type {
     fields: &[
         f("userInfo", 1, Struct(&AUTHENTICATION_V1_USER_INFO)).omit_empty().zero_default(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static AUTHENTICATION_V1_TOKEN_REQUEST_SPEC: Type = Type {
@@ -1399,6 +1497,7 @@ pub(super) static AUTHENTICATION_V1_TOKEN_REQUEST_SPEC: Type = Type {
         f("expirationSeconds", 4, Int64).pointer(),
         f("boundObjectRef", 3, Struct(&AUTHENTICATION_V1_BOUND_OBJECT_REFERENCE)).pointer(),
     ],
+    wire_order: &[0, 2, 1],
 };
 
 pub(super) static AUTHENTICATION_V1_TOKEN_REQUEST_STATUS: Type = Type {
@@ -1411,6 +1510,7 @@ pub(super) static AUTHENTICATION_V1_TOKEN_REQUEST_STATUS: Type = Type {
         f("token", 1, String).zero_default(),
         f("expirationTimestamp", 2, Time),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static AUTHENTICATION_V1_TOKEN_REVIEW_SPEC: Type = Type {
@@ -1423,6 +1523,7 @@ pub(super) static AUTHENTICATION_V1_TOKEN_REVIEW_SPEC: Type = Type {
         f("token", 1, String).omit_empty().required(),
         f("audiences", 2, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static AUTHENTICATION_V1_TOKEN_REVIEW_STATUS: Type = Type {
@@ -1437,6 +1538,7 @@ pub(super) static AUTHENTICATION_V1_TOKEN_REVIEW_STATUS: Type = Type {
         f("audiences", 4, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("error", 3, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 3, 2],
 };
 
 pub(super) static AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW_SPEC: Type = Type {
@@ -1453,6 +1555,7 @@ pub(super) static AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW_SPEC: Type = Type {
         f("extra", 5, Map(&WrappedList(&String))).go("map[string]v1.ExtraValue").omit_empty(),
         f("uid", 6, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5],
 };
 
 pub(super) static AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW_STATUS: Type = Type {
@@ -1467,6 +1570,7 @@ pub(super) static AUTHORIZATION_V1_SUBJECT_ACCESS_REVIEW_STATUS: Type = Type {
         f("reason", 2, String).omit_empty(),
         f("evaluationError", 3, String).omit_empty(),
     ],
+    wire_order: &[0, 2, 3, 1],
 };
 
 pub(super) static AUTHORIZATION_V1_SELF_SUBJECT_ACCESS_REVIEW_SPEC: Type = Type {
@@ -1479,6 +1583,7 @@ pub(super) static AUTHORIZATION_V1_SELF_SUBJECT_ACCESS_REVIEW_SPEC: Type = Type 
         f("resourceAttributes", 1, Struct(&AUTHORIZATION_V1_RESOURCE_ATTRIBUTES)).pointer().omit_empty(),
         f("nonResourceAttributes", 2, Struct(&AUTHORIZATION_V1_NON_RESOURCE_ATTRIBUTES)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static AUTHORIZATION_V1_SELF_SUBJECT_RULES_REVIEW_SPEC: Type = Type {
@@ -1490,6 +1595,7 @@ pub(super) static AUTHORIZATION_V1_SELF_SUBJECT_RULES_REVIEW_SPEC: Type = Type {
     fields: &[
         f("namespace", 1, String).omit_empty(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static AUTHORIZATION_V1_SUBJECT_RULES_REVIEW_STATUS: Type = Type {
@@ -1504,6 +1610,7 @@ pub(super) static AUTHORIZATION_V1_SUBJECT_RULES_REVIEW_STATUS: Type = Type {
         f("incomplete", 3, Bool).required().zero_default(),
         f("evaluationError", 4, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static AUTOSCALING_V1_SCALE_SPEC: Type = Type {
@@ -1515,6 +1622,7 @@ pub(super) static AUTOSCALING_V1_SCALE_SPEC: Type = Type {
     fields: &[
         f("replicas", 1, Int32).omit_empty().zero_default(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static AUTOSCALING_V1_SCALE_STATUS: Type = Type {
@@ -1527,6 +1635,7 @@ pub(super) static AUTOSCALING_V1_SCALE_STATUS: Type = Type {
         f("replicas", 1, Int32).required().zero_default(),
         f("selector", 2, String).omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_SPEC: Type = Type {
@@ -1545,6 +1654,7 @@ pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_SPEC: Type = Type 
         f("groups", 4, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("extra", 6, Map(&WrappedList(&String))).go("map[string]v1.ExtraValue").omit_empty(),
     ],
+    wire_order: &[0, 4, 5, 6, 3, 7, 1, 2],
 };
 
 pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_STATUS: Type = Type {
@@ -1557,6 +1667,7 @@ pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_STATUS: Type = Typ
         f("conditions", 1, List(&Struct(&CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["type"])), ..Meta::NONE }),
         f("certificate", 2, Bytes).omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static COORDINATION_V1_LEASE_SPEC: Type = Type {
@@ -1574,6 +1685,7 @@ pub(super) static COORDINATION_V1_LEASE_SPEC: Type = Type {
         f("strategy", 6, String).go("v1.CoordinatedLeaseStrategy").pointer().omit_empty(),
         f("preferredHolder", 7, String).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6],
 };
 
 pub(super) static EVENTS_V1_EVENT_SERIES: Type = Type {
@@ -1586,6 +1698,7 @@ pub(super) static EVENTS_V1_EVENT_SERIES: Type = Type {
         f("count", 1, Int32).required().zero_default(),
         f("lastObservedTime", 2, MicroTime).required(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA_SPEC: Type = Type {
@@ -1600,6 +1713,7 @@ pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA_SPEC: Type = Type {
         f("distinguisherMethod", 3, Struct(&FLOWCONTROL_V1_FLOW_DISTINGUISHER_METHOD)).pointer().omit_empty(),
         f("rules", 4, List(&Struct(&FLOWCONTROL_V1_POLICY_RULES_WITH_SUBJECTS))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA_STATUS: Type = Type {
@@ -1611,6 +1725,7 @@ pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA_STATUS: Type = Type {
     fields: &[
         f("conditions", 1, List(&Struct(&FLOWCONTROL_V1_FLOW_SCHEMA_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["type"])), patch_strategies: &["merge"], merge_key: "type", ..Meta::NONE }),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_SPEC: Type = Type {
@@ -1624,6 +1739,7 @@ pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_SPEC: Type = Type 
         f("limited", 2, Struct(&FLOWCONTROL_V1_LIMITED_PRIORITY_LEVEL_CONFIGURATION)).pointer().omit_empty(),
         f("exempt", 3, Struct(&FLOWCONTROL_V1_EXEMPT_PRIORITY_LEVEL_CONFIGURATION)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_STATUS: Type = Type {
@@ -1635,6 +1751,7 @@ pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_STATUS: Type = Typ
     fields: &[
         f("conditions", 1, List(&Struct(&FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["type"])), patch_strategies: &["merge"], merge_key: "type", ..Meta::NONE }),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static RBAC_V1_POLICY_RULE: Type = Type {
@@ -1650,6 +1767,7 @@ pub(super) static RBAC_V1_POLICY_RULE: Type = Type {
         f("resourceNames", 4, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("nonResourceURLs", 5, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 4],
 };
 
 pub(super) static RBAC_V1_AGGREGATION_RULE: Type = Type {
@@ -1661,6 +1779,7 @@ pub(super) static RBAC_V1_AGGREGATION_RULE: Type = Type {
     fields: &[
         f("clusterRoleSelectors", 1, List(&Struct(&META_V1_LABEL_SELECTOR))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static RBAC_V1_SUBJECT: Type = Type {
@@ -1675,6 +1794,7 @@ pub(super) static RBAC_V1_SUBJECT: Type = Type {
         f("name", 3, String).required().zero_default(),
         f("namespace", 4, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static RBAC_V1_ROLE_REF: Type = Type {
@@ -1688,6 +1808,7 @@ pub(super) static RBAC_V1_ROLE_REF: Type = Type {
         f("kind", 2, String).required().zero_default(),
         f("name", 3, String).required().zero_default(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static META_V1_STATUS_DETAILS: Type = Type {
@@ -1704,6 +1825,7 @@ pub(super) static META_V1_STATUS_DETAILS: Type = Type {
         f("causes", 4, List(&Struct(&META_V1_STATUS_CAUSE))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("retryAfterSeconds", 5, Int32).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 4, 5, 3],
 };
 
 pub(super) static META_V1_SERVER_ADDRESS_BY_CLIENT_CIDR: Type = Type {
@@ -1716,6 +1838,7 @@ pub(super) static META_V1_SERVER_ADDRESS_BY_CLIENT_CIDR: Type = Type {
         f("clientCIDR", 1, String).required().zero_default(),
         f("serverAddress", 2, String).required().zero_default(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static META_V1_GROUP_VERSION_FOR_DISCOVERY: Type = Type {
@@ -1728,6 +1851,7 @@ pub(super) static META_V1_GROUP_VERSION_FOR_DISCOVERY: Type = Type {
         f("groupVersion", 1, String).required().zero_default(),
         f("version", 2, String).required().zero_default(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static META_V1_API_RESOURCE: Type = Type {
@@ -1748,6 +1872,7 @@ pub(super) static META_V1_API_RESOURCE: Type = Type {
         f("categories", 7, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("storageVersionHash", 10, String).omit_empty(),
     ],
+    wire_order: &[0, 2, 5, 6, 7, 1, 8, 3, 4, 9],
 };
 
 pub(super) static META_V1_PRECONDITIONS: Type = Type {
@@ -1760,6 +1885,7 @@ pub(super) static META_V1_PRECONDITIONS: Type = Type {
         f("uid", 1, String).go("types.UID").pointer().omit_empty(),
         f("resourceVersion", 2, String).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static META_V1_TABLE_COLUMN_DEFINITION: Type = Type {
@@ -1775,6 +1901,7 @@ pub(super) static META_V1_TABLE_COLUMN_DEFINITION: Type = Type {
         f("description", 0, String).required().zero_default(),
         f("priority", 0, Int32).required().zero_default(),
     ],
+    wire_order: &[],
 };
 
 pub(super) static META_V1_TABLE_ROW: Type = Type {
@@ -1788,6 +1915,7 @@ pub(super) static META_V1_TABLE_ROW: Type = Type {
         f("conditions", 0, List(&Struct(&META_V1_TABLE_ROW_CONDITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("object", 0, RawExtension).omit_empty(),
     ],
+    wire_order: &[],
 };
 
 pub(super) static META_V1_OWNER_REFERENCE: Type = Type {
@@ -1804,6 +1932,7 @@ pub(super) static META_V1_OWNER_REFERENCE: Type = Type {
         f("controller", 6, Bool).pointer().omit_empty(),
         f("blockOwnerDeletion", 7, Bool).pointer().omit_empty(),
     ],
+    wire_order: &[1, 2, 3, 0, 4, 5],
 };
 
 pub(super) static META_V1_MANAGED_FIELDS_ENTRY: Type = Type {
@@ -1821,6 +1950,7 @@ pub(super) static META_V1_MANAGED_FIELDS_ENTRY: Type = Type {
         f("fieldsV1", 7, FieldsV1).pointer().omit_empty(),
         f("subresource", 8, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6],
 };
 
 pub(super) static META_V1_SHARD_INFO: Type = Type {
@@ -1832,6 +1962,7 @@ pub(super) static META_V1_SHARD_INFO: Type = Type {
     fields: &[
         f("selector", 1, String).required().zero_default(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static META_V1_LABEL_SELECTOR_REQUIREMENT: Type = Type {
@@ -1845,6 +1976,7 @@ pub(super) static META_V1_LABEL_SELECTOR_REQUIREMENT: Type = Type {
         f("operator", 2, String).go("v1.LabelSelectorOperator").required().zero_default(),
         f("values", 3, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static CORE_V1_NAMESPACE_CONDITION: Type = Type {
@@ -1860,6 +1992,7 @@ pub(super) static CORE_V1_NAMESPACE_CONDITION: Type = Type {
         f("reason", 5, String).omit_empty(),
         f("message", 6, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4],
 };
 
 pub(super) static CORE_V1_SCOPE_SELECTOR: Type = Type {
@@ -1871,6 +2004,7 @@ pub(super) static CORE_V1_SCOPE_SELECTOR: Type = Type {
     fields: &[
         f("matchExpressions", 1, List(&Struct(&CORE_V1_SCOPED_RESOURCE_SELECTOR_REQUIREMENT))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_PARAM_KIND: Type = Type {
@@ -1883,6 +2017,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_PARAM_KIND: Type = Type {
         f("apiVersion", 1, String).omit_empty(),
         f("kind", 2, String).omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MATCH_RESOURCES: Type = Type {
@@ -1898,6 +2033,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MATCH_RESOURCES: Type = Type {
         f("excludeResourceRules", 4, List(&Struct(&ADMISSIONREGISTRATION_V1_NAMED_RULE_WITH_OPERATIONS))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("matchPolicy", 7, String).go("v1.MatchPolicyType").pointer().omit_empty().meta(&Meta { enum_values: &["Equivalent", "Exact"], ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 4],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VARIABLE: Type = Type {
@@ -1910,6 +2046,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VARIABLE: Type = Type {
         f("name", 1, String).required().zero_default(),
         f("expression", 2, String).required().zero_default(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MUTATION: Type = Type {
@@ -1923,6 +2060,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MUTATION: Type = Type {
         f("applyConfiguration", 3, Struct(&ADMISSIONREGISTRATION_V1_APPLY_CONFIGURATION)).pointer().omit_empty(),
         f("jsonPatch", 4, Struct(&ADMISSIONREGISTRATION_V1_JSON_PATCH)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_MATCH_CONDITION: Type = Type {
@@ -1935,6 +2073,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_MATCH_CONDITION: Type = Type {
         f("name", 1, String).required().zero_default(),
         f("expression", 2, String).required().zero_default(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_PARAM_REF: Type = Type {
@@ -1949,6 +2088,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_PARAM_REF: Type = Type {
         f("selector", 3, Struct(&META_V1_LABEL_SELECTOR)).pointer().omit_empty(),
         f("parameterNotFoundAction", 4, String).go("v1.ParameterNotFoundActionType").pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_WEBHOOK_CLIENT_CONFIG: Type = Type {
@@ -1962,6 +2102,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_WEBHOOK_CLIENT_CONFIG: Type = Type {
         f("service", 1, Struct(&ADMISSIONREGISTRATION_V1_SERVICE_REFERENCE)).pointer().omit_empty(),
         f("caBundle", 2, Bytes).omit_empty(),
     ],
+    wire_order: &[1, 2, 0],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_RULE_WITH_OPERATIONS: Type = Type {
@@ -1974,6 +2115,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_RULE_WITH_OPERATIONS: Type = Type {
         f("operations", 1, List(&String)).go("[]v1.OperationType").omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), enum_values: &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"], ..Meta::NONE }),
         inline("Rule", 2, &ADMISSIONREGISTRATION_V1_RULE),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_VALIDATION: Type = Type {
@@ -1988,6 +2130,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_VALIDATION: Type = Type {
         f("reason", 3, String).go("v1.StatusReason").pointer().omit_empty(),
         f("messageExpression", 4, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_AUDIT_ANNOTATION: Type = Type {
@@ -2000,6 +2143,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_AUDIT_ANNOTATION: Type = Type {
         f("key", 1, String).required().zero_default(),
         f("valueExpression", 2, String).required().zero_default(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_TYPE_CHECKING: Type = Type {
@@ -2011,6 +2155,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_TYPE_CHECKING: Type = Type {
     fields: &[
         f("expressionWarnings", 1, List(&Struct(&ADMISSIONREGISTRATION_V1_EXPRESSION_WARNING))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static APIDISCOVERY_V2_API_RESOURCE_DISCOVERY: Type = Type {
@@ -2029,6 +2174,7 @@ pub(super) static APIDISCOVERY_V2_API_RESOURCE_DISCOVERY: Type = Type {
         f("categories", 7, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Set), ..Meta::NONE }),
         f("subresources", 8, List(&Struct(&APIDISCOVERY_V2_API_SUBRESOURCE_DISCOVERY))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["subresource"])), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6, 7],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_NAMES: Type = Type {
@@ -2045,6 +2191,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_NAMES: Type = Type
         f("listKind", 5, String).omit_empty(),
         f("categories", 6, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_VERSION: Type = Type {
@@ -2064,6 +2211,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_VERSION: Type = Ty
         f("additionalPrinterColumns", 6, List(&Struct(&APIEXTENSIONS_V1_CUSTOM_RESOURCE_COLUMN_DEFINITION))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("selectableFields", 9, List(&Struct(&APIEXTENSIONS_V1_SELECTABLE_FIELD))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 5, 6, 7, 3, 4, 8],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_CONVERSION: Type = Type {
@@ -2076,6 +2224,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_CONVERSION: Type = Type {
         f("strategy", 1, String).go("v1.ConversionStrategyType").required().zero_default(),
         f("webhook", 2, Struct(&APIEXTENSIONS_V1_WEBHOOK_CONVERSION)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_CONDITION: Type = Type {
@@ -2092,6 +2241,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_DEFINITION_CONDITION: Type = 
         f("message", 5, String).omit_empty(),
         f("observedGeneration", 6, Int64).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5],
 };
 
 pub(super) static APIREGISTRATION_V1_SERVICE_REFERENCE: Type = Type {
@@ -2105,6 +2255,7 @@ pub(super) static APIREGISTRATION_V1_SERVICE_REFERENCE: Type = Type {
         f("name", 2, String).omit_empty(),
         f("port", 3, Int32).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static APIREGISTRATION_V1_API_SERVICE_CONDITION: Type = Type {
@@ -2120,6 +2271,7 @@ pub(super) static APIREGISTRATION_V1_API_SERVICE_CONDITION: Type = Type {
         f("reason", 4, String).omit_empty(),
         f("message", 5, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4],
 };
 
 pub(super) static AUTHENTICATION_V1_USER_INFO: Type = Type {
@@ -2134,6 +2286,7 @@ pub(super) static AUTHENTICATION_V1_USER_INFO: Type = Type {
         f("groups", 3, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("extra", 4, Map(&WrappedList(&String))).go("map[string]v1.ExtraValue").omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static AUTHENTICATION_V1_BOUND_OBJECT_REFERENCE: Type = Type {
@@ -2148,6 +2301,7 @@ pub(super) static AUTHENTICATION_V1_BOUND_OBJECT_REFERENCE: Type = Type {
         f("name", 3, String).omit_empty(),
         f("uid", 4, String).go("types.UID").omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static AUTHORIZATION_V1_RESOURCE_ATTRIBUTES: Type = Type {
@@ -2167,6 +2321,7 @@ pub(super) static AUTHORIZATION_V1_RESOURCE_ATTRIBUTES: Type = Type {
         f("fieldSelector", 8, Struct(&AUTHORIZATION_V1_FIELD_SELECTOR_ATTRIBUTES)).pointer().omit_empty(),
         f("labelSelector", 9, Struct(&AUTHORIZATION_V1_LABEL_SELECTOR_ATTRIBUTES)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6, 7, 8],
 };
 
 pub(super) static AUTHORIZATION_V1_NON_RESOURCE_ATTRIBUTES: Type = Type {
@@ -2179,6 +2334,7 @@ pub(super) static AUTHORIZATION_V1_NON_RESOURCE_ATTRIBUTES: Type = Type {
         f("path", 1, String).omit_empty(),
         f("verb", 2, String).omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static AUTHORIZATION_V1_RESOURCE_RULE: Type = Type {
@@ -2193,6 +2349,7 @@ pub(super) static AUTHORIZATION_V1_RESOURCE_RULE: Type = Type {
         f("resources", 3, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("resourceNames", 4, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static AUTHORIZATION_V1_NON_RESOURCE_RULE: Type = Type {
@@ -2205,6 +2362,7 @@ pub(super) static AUTHORIZATION_V1_NON_RESOURCE_RULE: Type = Type {
         f("verbs", 1, List(&String)).required().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("nonResourceURLs", 2, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_CONDITION: Type = Type {
@@ -2221,6 +2379,7 @@ pub(super) static CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST_CONDITION: Type = 
         f("lastUpdateTime", 4, Time).omit_empty(),
         f("lastTransitionTime", 5, Time).omit_empty(),
     ],
+    wire_order: &[0, 2, 3, 4, 5, 1],
 };
 
 pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_REFERENCE: Type = Type {
@@ -2232,6 +2391,7 @@ pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_REFERENCE: Type = 
     fields: &[
         f("name", 1, String).required().zero_default(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static FLOWCONTROL_V1_FLOW_DISTINGUISHER_METHOD: Type = Type {
@@ -2243,6 +2403,7 @@ pub(super) static FLOWCONTROL_V1_FLOW_DISTINGUISHER_METHOD: Type = Type {
     fields: &[
         f("type", 1, String).go("v1.FlowDistinguisherMethodType").required().zero_default(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static FLOWCONTROL_V1_POLICY_RULES_WITH_SUBJECTS: Type = Type {
@@ -2256,6 +2417,7 @@ pub(super) static FLOWCONTROL_V1_POLICY_RULES_WITH_SUBJECTS: Type = Type {
         f("resourceRules", 2, List(&Struct(&FLOWCONTROL_V1_RESOURCE_POLICY_RULE))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("nonResourceRules", 3, List(&Struct(&FLOWCONTROL_V1_NON_RESOURCE_POLICY_RULE))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA_CONDITION: Type = Type {
@@ -2271,6 +2433,7 @@ pub(super) static FLOWCONTROL_V1_FLOW_SCHEMA_CONDITION: Type = Type {
         f("reason", 4, String).omit_empty(),
         f("message", 5, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4],
 };
 
 pub(super) static FLOWCONTROL_V1_LIMITED_PRIORITY_LEVEL_CONFIGURATION: Type = Type {
@@ -2285,6 +2448,7 @@ pub(super) static FLOWCONTROL_V1_LIMITED_PRIORITY_LEVEL_CONFIGURATION: Type = Ty
         f("lendablePercent", 3, Int32).pointer().omit_empty(),
         f("borrowingLimitPercent", 4, Int32).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static FLOWCONTROL_V1_EXEMPT_PRIORITY_LEVEL_CONFIGURATION: Type = Type {
@@ -2297,6 +2461,7 @@ pub(super) static FLOWCONTROL_V1_EXEMPT_PRIORITY_LEVEL_CONFIGURATION: Type = Typ
         f("nominalConcurrencyShares", 1, Int32).pointer().omit_empty(),
         f("lendablePercent", 2, Int32).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_CONDITION: Type = Type {
@@ -2312,6 +2477,7 @@ pub(super) static FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION_CONDITION: Type = 
         f("reason", 4, String).omit_empty(),
         f("message", 5, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4],
 };
 
 pub(super) static META_V1_STATUS_CAUSE: Type = Type {
@@ -2325,6 +2491,7 @@ pub(super) static META_V1_STATUS_CAUSE: Type = Type {
         f("message", 2, String).omit_empty(),
         f("field", 3, String).omit_empty(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static META_V1_TABLE_ROW_CONDITION: Type = Type {
@@ -2339,6 +2506,7 @@ pub(super) static META_V1_TABLE_ROW_CONDITION: Type = Type {
         f("reason", 0, String).omit_empty(),
         f("message", 0, String).omit_empty(),
     ],
+    wire_order: &[],
 };
 
 pub(super) static CORE_V1_SCOPED_RESOURCE_SELECTOR_REQUIREMENT: Type = Type {
@@ -2352,6 +2520,7 @@ pub(super) static CORE_V1_SCOPED_RESOURCE_SELECTOR_REQUIREMENT: Type = Type {
         f("operator", 2, String).go("v1.ScopeSelectorOperator").required().zero_default().meta(&Meta { enum_values: &["DoesNotExist", "Exists", "In", "NotIn"], ..Meta::NONE }),
         f("values", 3, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_NAMED_RULE_WITH_OPERATIONS: Type = Type {
@@ -2364,6 +2533,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_NAMED_RULE_WITH_OPERATIONS: Type = Ty
         f("resourceNames", 1, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         inline("RuleWithOperations", 2, &ADMISSIONREGISTRATION_V1_RULE_WITH_OPERATIONS),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_APPLY_CONFIGURATION: Type = Type {
@@ -2375,6 +2545,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_APPLY_CONFIGURATION: Type = Type {
     fields: &[
         f("expression", 1, String).omit_empty(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_JSON_PATCH: Type = Type {
@@ -2386,6 +2557,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_JSON_PATCH: Type = Type {
     fields: &[
         f("expression", 1, String).omit_empty(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_SERVICE_REFERENCE: Type = Type {
@@ -2400,6 +2572,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_SERVICE_REFERENCE: Type = Type {
         f("path", 3, String).pointer().omit_empty(),
         f("port", 4, Int32).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_RULE: Type = Type {
@@ -2414,6 +2587,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_RULE: Type = Type {
         f("resources", 3, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
         f("scope", 4, String).go("v1.ScopeType").pointer().omit_empty().meta(&Meta { enum_values: &["*", "Cluster", "Namespaced"], ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static ADMISSIONREGISTRATION_V1_EXPRESSION_WARNING: Type = Type {
@@ -2426,6 +2600,7 @@ pub(super) static ADMISSIONREGISTRATION_V1_EXPRESSION_WARNING: Type = Type {
         f("fieldRef", 2, String).required().zero_default(),
         f("warning", 3, String).required().zero_default(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static META_V1_GROUP_VERSION_KIND: Type = Type {
@@ -2439,6 +2614,7 @@ pub(super) static META_V1_GROUP_VERSION_KIND: Type = Type {
         f("version", 2, String).required().zero_default(),
         f("kind", 3, String).required().zero_default(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static APIDISCOVERY_V2_API_SUBRESOURCE_DISCOVERY: Type = Type {
@@ -2453,6 +2629,7 @@ pub(super) static APIDISCOVERY_V2_API_SUBRESOURCE_DISCOVERY: Type = Type {
         f("acceptedTypes", 3, List(&Struct(&META_V1_GROUP_VERSION_KIND))).omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["group", "version", "kind"])), ..Meta::NONE }),
         f("verbs", 4, List(&String)).required().meta(&Meta { list_type: Some(ListType::Set), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_VALIDATION: Type = Type {
@@ -2464,6 +2641,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_VALIDATION: Type = Type {
     fields: &[
         f("openAPIV3Schema", 1, Struct(&APIEXTENSIONS_V1_JSON_SCHEMA_PROPS)).pointer().omit_empty(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_SUBRESOURCES: Type = Type {
@@ -2476,6 +2654,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_SUBRESOURCES: Type = Type {
         f("status", 1, Struct(&APIEXTENSIONS_V1_CUSTOM_RESOURCE_SUBRESOURCE_STATUS)).pointer().omit_empty(),
         f("scale", 2, Struct(&APIEXTENSIONS_V1_CUSTOM_RESOURCE_SUBRESOURCE_SCALE)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_COLUMN_DEFINITION: Type = Type {
@@ -2492,6 +2671,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_COLUMN_DEFINITION: Type = Typ
         f("priority", 5, Int32).omit_empty(),
         f("jsonPath", 6, String).required().zero_default(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5],
 };
 
 pub(super) static APIEXTENSIONS_V1_SELECTABLE_FIELD: Type = Type {
@@ -2503,6 +2683,7 @@ pub(super) static APIEXTENSIONS_V1_SELECTABLE_FIELD: Type = Type {
     fields: &[
         f("jsonPath", 1, String).required().zero_default(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static APIEXTENSIONS_V1_WEBHOOK_CONVERSION: Type = Type {
@@ -2515,6 +2696,7 @@ pub(super) static APIEXTENSIONS_V1_WEBHOOK_CONVERSION: Type = Type {
         f("clientConfig", 2, Struct(&APIEXTENSIONS_V1_WEBHOOK_CLIENT_CONFIG)).pointer().omit_empty(),
         f("conversionReviewVersions", 3, List(&String)).required().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static AUTHORIZATION_V1_FIELD_SELECTOR_ATTRIBUTES: Type = Type {
@@ -2527,6 +2709,7 @@ pub(super) static AUTHORIZATION_V1_FIELD_SELECTOR_ATTRIBUTES: Type = Type {
         f("rawSelector", 1, String).omit_empty(),
         f("requirements", 2, List(&Struct(&META_V1_FIELD_SELECTOR_REQUIREMENT))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static AUTHORIZATION_V1_LABEL_SELECTOR_ATTRIBUTES: Type = Type {
@@ -2539,6 +2722,7 @@ pub(super) static AUTHORIZATION_V1_LABEL_SELECTOR_ATTRIBUTES: Type = Type {
         f("rawSelector", 1, String).omit_empty(),
         f("requirements", 2, List(&Struct(&META_V1_LABEL_SELECTOR_REQUIREMENT))).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static FLOWCONTROL_V1_SUBJECT: Type = Type {
@@ -2553,6 +2737,7 @@ pub(super) static FLOWCONTROL_V1_SUBJECT: Type = Type {
         f("group", 3, Struct(&FLOWCONTROL_V1_GROUP_SUBJECT)).pointer().omit_empty(),
         f("serviceAccount", 4, Struct(&FLOWCONTROL_V1_SERVICE_ACCOUNT_SUBJECT)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 pub(super) static FLOWCONTROL_V1_RESOURCE_POLICY_RULE: Type = Type {
@@ -2568,6 +2753,7 @@ pub(super) static FLOWCONTROL_V1_RESOURCE_POLICY_RULE: Type = Type {
         f("clusterScope", 4, Bool).omit_empty(),
         f("namespaces", 5, List(&String)).meta(&Meta { list_type: Some(ListType::Set), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 4],
 };
 
 pub(super) static FLOWCONTROL_V1_NON_RESOURCE_POLICY_RULE: Type = Type {
@@ -2580,6 +2766,7 @@ pub(super) static FLOWCONTROL_V1_NON_RESOURCE_POLICY_RULE: Type = Type {
         f("verbs", 1, List(&String)).required().meta(&Meta { list_type: Some(ListType::Set), ..Meta::NONE }),
         f("nonResourceURLs", 6, List(&String)).required().meta(&Meta { list_type: Some(ListType::Set), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static FLOWCONTROL_V1_LIMIT_RESPONSE: Type = Type {
@@ -2592,6 +2779,7 @@ pub(super) static FLOWCONTROL_V1_LIMIT_RESPONSE: Type = Type {
         f("type", 1, String).go("v1.LimitResponseType").required().zero_default(),
         f("queuing", 2, Struct(&FLOWCONTROL_V1_QUEUING_CONFIGURATION)).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static APIEXTENSIONS_V1_JSON_SCHEMA_PROPS: Type = Type {
@@ -2646,6 +2834,7 @@ pub(super) static APIEXTENSIONS_V1_JSON_SCHEMA_PROPS: Type = Type {
         f("x-kubernetes-map-type", 43, String).pointer().omit_empty(),
         f("x-kubernetes-validations", 44, List(&Struct(&APIEXTENSIONS_V1_VALIDATION_RULE))).go("v1.ValidationRules").omit_empty().meta(&Meta { list_type: Some(ListType::Map(&["rule"])), patch_strategies: &["merge"], merge_key: "rule", ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_SUBRESOURCE_STATUS: Type = Type {
@@ -2656,6 +2845,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_SUBRESOURCE_STATUS: Type = Ty
     unions: "",
     fields: &[
     ],
+    wire_order: &[],
 };
 
 pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_SUBRESOURCE_SCALE: Type = Type {
@@ -2669,6 +2859,7 @@ pub(super) static APIEXTENSIONS_V1_CUSTOM_RESOURCE_SUBRESOURCE_SCALE: Type = Typ
         f("statusReplicasPath", 2, String).required().zero_default(),
         f("labelSelectorPath", 3, String).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static APIEXTENSIONS_V1_WEBHOOK_CLIENT_CONFIG: Type = Type {
@@ -2682,6 +2873,7 @@ pub(super) static APIEXTENSIONS_V1_WEBHOOK_CLIENT_CONFIG: Type = Type {
         f("service", 1, Struct(&APIEXTENSIONS_V1_SERVICE_REFERENCE)).pointer().omit_empty(),
         f("caBundle", 2, Bytes).omit_empty(),
     ],
+    wire_order: &[1, 2, 0],
 };
 
 pub(super) static META_V1_FIELD_SELECTOR_REQUIREMENT: Type = Type {
@@ -2695,6 +2887,7 @@ pub(super) static META_V1_FIELD_SELECTOR_REQUIREMENT: Type = Type {
         f("operator", 2, String).go("v1.FieldSelectorOperator").required().zero_default(),
         f("values", 3, List(&String)).omit_empty().meta(&Meta { list_type: Some(ListType::Atomic), ..Meta::NONE }),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static FLOWCONTROL_V1_USER_SUBJECT: Type = Type {
@@ -2706,6 +2899,7 @@ pub(super) static FLOWCONTROL_V1_USER_SUBJECT: Type = Type {
     fields: &[
         f("name", 1, String).required().zero_default(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static FLOWCONTROL_V1_GROUP_SUBJECT: Type = Type {
@@ -2717,6 +2911,7 @@ pub(super) static FLOWCONTROL_V1_GROUP_SUBJECT: Type = Type {
     fields: &[
         f("name", 1, String).required().zero_default(),
     ],
+    wire_order: &[0],
 };
 
 pub(super) static FLOWCONTROL_V1_SERVICE_ACCOUNT_SUBJECT: Type = Type {
@@ -2729,6 +2924,7 @@ pub(super) static FLOWCONTROL_V1_SERVICE_ACCOUNT_SUBJECT: Type = Type {
         f("namespace", 1, String).required().zero_default(),
         f("name", 2, String).required().zero_default(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static FLOWCONTROL_V1_QUEUING_CONFIGURATION: Type = Type {
@@ -2742,6 +2938,7 @@ pub(super) static FLOWCONTROL_V1_QUEUING_CONFIGURATION: Type = Type {
         f("handSize", 2, Int32).zero_default(),
         f("queueLengthLimit", 3, Int32).zero_default(),
     ],
+    wire_order: &[0, 1, 2],
 };
 
 pub(super) static APIEXTENSIONS_V1_EXTERNAL_DOCUMENTATION: Type = Type {
@@ -2754,6 +2951,7 @@ pub(super) static APIEXTENSIONS_V1_EXTERNAL_DOCUMENTATION: Type = Type {
         f("description", 1, String).omit_empty(),
         f("url", 2, String).omit_empty(),
     ],
+    wire_order: &[0, 1],
 };
 
 pub(super) static APIEXTENSIONS_V1_VALIDATION_RULE: Type = Type {
@@ -2770,6 +2968,7 @@ pub(super) static APIEXTENSIONS_V1_VALIDATION_RULE: Type = Type {
         f("fieldPath", 5, String).omit_empty(),
         f("optionalOldSelf", 6, Bool).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3, 4, 5],
 };
 
 pub(super) static APIEXTENSIONS_V1_SERVICE_REFERENCE: Type = Type {
@@ -2784,6 +2983,7 @@ pub(super) static APIEXTENSIONS_V1_SERVICE_REFERENCE: Type = Type {
         f("path", 3, String).pointer().omit_empty(),
         f("port", 4, Int32).pointer().omit_empty(),
     ],
+    wire_order: &[0, 1, 2, 3],
 };
 
 /// Every native type, in the order of OpenAPI names.
