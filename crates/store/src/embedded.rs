@@ -9,6 +9,8 @@
 //! refuses the transaction at hand ([`Error::NoSpace`]). Any failed write or sync poisons the store: it refuses
 //! everything from then on, [`EmbeddedStore::failed`] returns, and the process should end and recover.
 
+mod backup;
+mod checkpoint;
 mod clock;
 mod committer;
 mod disk;
@@ -27,19 +29,30 @@ mod snapshot;
 mod state;
 mod watch;
 
+#[cfg(test)]
+mod sim_disk;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::oneshot;
 
+pub use backup::{DirStatus, restore, save_from_dir, status, verify};
 pub use clock::{Clock, SystemClock};
 pub use disk::{Access, Disk, DiskFile, DiskLock, RealDisk};
 pub use options::Options;
+pub use snapshot::SnapshotStatus;
 
+use checkpoint::Checkpointer;
 use committer::Committer;
 use log::{AppendError, Log};
 use queue::Request;
@@ -55,7 +68,55 @@ use crate::{
 #[derive(Debug)]
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
-    committer: Mutex<Option<JoinHandle<()>>>,
+    checkpointer: Arc<Checkpointer>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Given up last, after the threads have ended.
+    lock: Mutex<Option<DiskLock>>,
+}
+
+/// What a store holds at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    pub revision: Revision,
+    /// The oldest revision that can still be read.
+    pub compacted: Revision,
+    pub key_count: u64,
+    /// Bytes of live keys and values.
+    pub live_bytes: u64,
+    /// Changes kept as history.
+    pub history_changes: usize,
+    /// Bytes of superseded keys and values kept as history.
+    pub history_bytes: u64,
+}
+
+/// The parts of a store before its threads run.
+#[derive(Debug)]
+struct Engine {
+    shared: Arc<Shared>,
+    committer: Committer,
+    checkpointer: Arc<Checkpointer>,
+    lock: DiskLock,
+}
+
+impl Engine {
+    fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Self> {
+        let lock = disk.lock().map_err(|error| lock_error(&*disk, &error))?;
+        let recovered = recovery::recover(&*disk, Mode::Repair, Depth::Needed)?;
+        if let Some(at) = &recovered.torn {
+            tracing::warn!(at, "removed the remains of a commit that was cut off by a crash");
+        }
+        let catalog = Arc::new(Mutex::new(recovered.catalog));
+        let base = recovered.state.revision();
+        let log = Log::open(Arc::clone(&disk), Arc::clone(&catalog), recovered.tail, base, &options);
+        let log = log.map_err(|error| match error {
+            AppendError::NoSpace(reason) => Error::NoSpace(reason),
+            AppendError::Failed(reason) => Error::Unavailable(reason),
+        })?;
+        let shared = Shared::new(recovered.state, options);
+        let committer = Committer::new(Arc::clone(&shared), log);
+        let checkpointer = Checkpointer::new(Arc::clone(&shared), disk, catalog, recovered.snapshots);
+        Ok(Self { shared, committer, checkpointer, lock })
+    }
 }
 
 impl EmbeddedStore {
@@ -69,40 +130,54 @@ impl EmbeddedStore {
 
     /// Opens the store on any [`Disk`].
     pub fn open_disk(disk: Arc<dyn Disk>, options: Options) -> Result<Arc<Self>> {
-        let lock = disk.lock().map_err(|error| lock_error(&*disk, &error))?;
-        let recovered = recovery::recover(&*disk, Mode::Repair, Depth::Needed)?;
-        let catalog = Arc::new(Mutex::new(recovered.catalog));
-        let base = recovered.state.revision();
-        let log =
-            Log::open(Arc::clone(&disk), catalog, recovered.tail, base, &options).map_err(|error| match error {
-                AppendError::NoSpace(reason) => Error::NoSpace(reason),
-                AppendError::Failed(reason) => Error::Unavailable(reason),
-            })?;
-        let shared = Shared::new(recovered.state, options);
-        let committer = Committer::new(Arc::clone(&shared), log);
-        let thread = std::thread::Builder::new()
-            .name("store-commit".into())
-            .spawn(move || {
-                committer.run(|| {});
-                drop(lock);
-            })
-            .map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))?;
-        Ok(Arc::new(Self { shared, committer: Mutex::new(Some(thread)) }))
+        let Engine { shared, committer, checkpointer, lock } = Engine::open(disk, options)?;
+        let store = Self {
+            shared,
+            checkpointer: Arc::clone(&checkpointer),
+            threads: Mutex::default(),
+            lock: Mutex::new(Some(lock)),
+        };
+        let poked = Arc::clone(&checkpointer);
+        store.spawn("store-commit", move || committer.run(|| poked.poke()))?;
+        store.spawn("store-checkpoint", move || checkpointer.run())?;
+        Ok(Arc::new(store))
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(body);
+        let thread = thread.map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
     }
 
     /// Finishes what was submitted, refuses everything after, and gives up the directory. Blocks until done.
     pub fn close(&self) {
         self.shared.queue.close();
-        let thread = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
+        self.checkpointer.stop();
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // A panic in there has already been reported by the panic hook.
             let _ = thread.join();
         }
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Returns once the store has become unusable, with the reason. The process should then end.
     pub async fn failed(&self) -> Error {
         self.shared.fault.wait().await
+    }
+
+    /// Sizes, for metrics and curiosity.
+    pub fn stats(&self) -> Stats {
+        let state = self.shared.state();
+        let everything = KeyRange { start: Bytes::new(), end: None };
+        Stats {
+            revision: state.revision(),
+            compacted: state.floor(),
+            key_count: state.count(&everything, state.revision()),
+            live_bytes: state.live_bytes(),
+            history_changes: state.history().len(),
+            history_bytes: state.history().superseded_bytes(),
+        }
     }
 
     async fn submit<T>(&self, request: Request, reply: oneshot::Receiver<Result<T>>) -> Result<T> {

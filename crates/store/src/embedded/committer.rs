@@ -39,20 +39,7 @@ pub(super) struct Committer {
     /// What earlier transactions of the batch under way did to a key.
     in_flight: HashMap<Bytes, Option<KeyValue>>,
     changes: Vec<(Event, Option<u64>)>,
-    replies: Vec<Reply>,
-}
-
-#[derive(Debug)]
-enum Reply {
-    Txn(oneshot::Sender<Result<TxnOutcome>>, TxnOutcome),
-}
-
-impl Reply {
-    fn send(self, result: Result<()>) {
-        let Reply::Txn(sender, outcome) = self;
-        // The caller may have gone; the outcome stands.
-        let _ = sender.send(result.map(|()| outcome));
-    }
+    replies: Vec<(oneshot::Sender<Result<TxnOutcome>>, TxnOutcome)>,
 }
 
 impl Committer {
@@ -118,7 +105,9 @@ impl Committer {
         }
         self.commit_batch();
         // One slice per batch keeps pruning ahead of what batches add without making anyone wait.
-        self.tidy();
+        if self.shared.state().is_prunable() {
+            self.prune();
+        }
     }
 
     fn commit_batch(&mut self) {
@@ -129,8 +118,9 @@ impl Committer {
             self.publish(before, now_ms);
         }
         self.changes.clear();
-        for reply in self.replies.drain(..) {
-            reply.send(durable.clone());
+        for (sender, outcome) in self.replies.drain(..) {
+            // The caller may have gone; the outcome stands.
+            let _ = sender.send(durable.clone().map(|()| outcome));
         }
     }
 
@@ -165,7 +155,7 @@ impl Committer {
                     TxnOutcome::Committed { revision }
                 }
             };
-            self.replies.extend(reply.map(|sender| Reply::Txn(sender, outcome)));
+            self.replies.extend(reply.map(|sender| (sender, outcome)));
         }
         before
     }
@@ -285,26 +275,24 @@ impl Committer {
             return;
         }
         let now_ms = self.shared.options.clock.now_ms();
-        let due = state.expiries().due(now_ms).take(EXPIRE_KEYS_MAX);
-        self.backlog.extend(
-            due.map(|key| Request::Txn {
-                ops: vec![Op::Delete { key: key.clone(), expect: Expect::Any }],
-                reply: None,
-            }),
-        );
+        let due: Vec<_> = state.expiries().due(now_ms).take(EXPIRE_KEYS_MAX).cloned().collect();
+        let deletion = |key| Request::Txn { ops: vec![Op::Delete { key, expect: Expect::Any }], reply: None };
+        // The backlog is served from its end: what expired first goes last.
+        self.backlog.extend(due.into_iter().rev().map(deletion));
     }
 
-    /// Forgets a slice of history that is due. True when there is more.
+    /// Forgets what has become too old. True when there is more.
     fn tidy(&mut self) -> bool {
         let now_ms = self.shared.options.clock.now_ms();
-        let pruned = {
-            let mut state = self.shared.state_mut();
-            state.retain(&self.retention, now_ms);
-            state.prune(PRUNE_CHANGES_MAX)
-        };
-        let is_more = pruned.len() == PRUNE_CHANGES_MAX;
-        drop(pruned);
-        is_more
+        self.shared.state_mut().retain(&self.retention, now_ms);
+        self.prune()
+    }
+
+    /// Forgets a slice of history below the floor. True when there may be more.
+    fn prune(&mut self) -> bool {
+        let pruned = self.shared.state_mut().prune(PRUNE_CHANGES_MAX);
+        // Memory goes free here, after the lock was let go.
+        pruned.len() == PRUNE_CHANGES_MAX
     }
 
     /// How long there is nothing to do unless a request comes.

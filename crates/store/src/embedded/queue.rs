@@ -66,7 +66,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Makes the committer look at the clock again.
+    /// Makes the committer look at the clock again, for tests that move it.
+    #[cfg(test)]
     pub fn kick(&self) {
         let mut inner = self.lock();
         inner.is_kicked = true;

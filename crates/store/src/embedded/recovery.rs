@@ -43,7 +43,7 @@ pub(super) struct Recovered {
     pub tail: Option<Tail>,
     /// Newest first.
     pub snapshots: Vec<Revision>,
-    /// Bytes of a cut-off commit at the end of the log.
+    /// Where the remains of a cut-off commit begin.
     pub torn: Option<String>,
 }
 
@@ -55,9 +55,11 @@ pub(super) fn recover(disk: &dyn Disk, mode: Mode, depth: Depth) -> Result<Recov
             disk.remove(name).map_err(|error| io_error(disk, "remove", name, &error))?;
         }
     }
-    let (mut state, kind, snapshots) = load_snapshots(disk, &files.snapshots, depth)?;
-    let base = state.revision();
     let segments = contiguous(disk, &files.segments)?;
+    let log_is_whole = segments.first().is_some_and(|first| first.base == FIRST_REVISION);
+    let Loaded { mut state, kind, intact: snapshots, damaged } =
+        load_snapshots(disk, &files.snapshots, depth, log_is_whole)?;
+    let base = state.revision();
     let catalog_segments: Vec<_> = segments.iter().map(SegmentInfo::from).collect();
     check_coverage(disk, kind, base, &segments)?;
     let needed = match depth {
@@ -78,6 +80,15 @@ pub(super) fn recover(disk: &dyn Disk, mode: Mode, depth: Depth) -> Result<Recov
     }
     if let (Mode::Repair, Some(end)) = (mode, &replayed.end) {
         repair_tail(disk, end)?;
+    }
+    if mode == Mode::Repair {
+        // Out of the way, or it would one day count as the older of two good ones; kept for whoever looks into it.
+        for name in damaged.iter().map(|revision| snapshot_name(*revision)) {
+            let renamed = disk.rename(&name, &format!("damaged-{name}"));
+            renamed.map_err(|error| io_error(disk, "rename", &name, &error))?;
+        }
+        // The process may have died between giving the last segment its name and making that durable.
+        disk.sync_dir().map_err(|error| io_error(disk, "sync", "the directory", &error))?;
     }
     Ok(Recovered {
         state,
@@ -119,29 +130,34 @@ impl Files {
     }
 }
 
-/// Loads the newest snapshot that is intact. The log reaches back to the one before it, so a damaged newest one costs
-/// time and no data.
-fn load_snapshots(
-    disk: &dyn Disk,
-    snapshots: &[Revision],
-    depth: Depth,
-) -> Result<(State, Option<SnapshotKind>, Vec<Revision>)> {
-    let mut loaded = None;
-    let mut intact = Vec::new();
+/// What the snapshots say.
+struct Loaded {
+    state: State,
+    kind: Option<SnapshotKind>,
+    /// Newest first.
+    intact: Vec<Revision>,
+    damaged: Vec<Revision>,
+}
+
+/// Loads the newest snapshot that is intact. The log reaches back to the one before it, or to the very beginning, so a
+/// damaged newest one costs time and no data.
+fn load_snapshots(disk: &dyn Disk, snapshots: &[Revision], depth: Depth, log_is_whole: bool) -> Result<Loaded> {
+    let mut loaded: Option<snapshot::Snapshot> = None;
+    let (mut intact, mut damaged) = (Vec::new(), Vec::new());
     let mut first_error = None;
-    for revision in snapshots {
+    for &revision in snapshots {
         if loaded.is_some() && depth == Depth::Needed {
-            intact.push(*revision);
+            intact.push(revision);
             continue;
         }
-        match snapshot::load(disk, &snapshot_name(*revision)) {
+        match snapshot::load(disk, &snapshot_name(revision)) {
             Ok(snapshot) => {
-                intact.push(*revision);
+                intact.push(revision);
                 loaded.get_or_insert(snapshot);
             }
-            Err(error) if depth == Depth::Everything => return Err(error),
-            Err(error @ Error::Corrupt(_)) => {
+            Err(error @ Error::Corrupt(_)) if depth == Depth::Needed => {
                 tracing::error!(%error, "damaged snapshot; falling back to the one before it");
+                damaged.push(revision);
                 first_error.get_or_insert(error);
             }
             Err(error) => return Err(error),
@@ -149,15 +165,12 @@ fn load_snapshots(
     }
     match (loaded, first_error) {
         (Some(snapshot), _) => {
-            let kind = snapshot.header.kind;
-            Ok((
-                State::from_snapshot(snapshot.header.revision, snapshot.keys.into_iter().flatten()),
-                Some(kind),
-                intact,
-            ))
+            let kind = Some(snapshot.header.kind);
+            let state = State::from_snapshot(snapshot.header.revision, snapshot.keys.into_iter().flatten());
+            Ok(Loaded { state, kind, intact, damaged })
         }
-        (None, Some(error)) => Err(error),
-        (None, None) => Ok((State::default(), None, intact)),
+        (None, Some(error)) if !log_is_whole => Err(error),
+        (None, _) => Ok(Loaded { state: State::default(), kind: None, intact, damaged }),
     }
 }
 
@@ -229,7 +242,6 @@ struct LogEnd {
 
 /// A segment's contents, decoded but not yet applied.
 struct Decoded {
-    header: SegmentHeader,
     frames: Vec<Frame>,
     last_revision: Revision,
     end: LogEnd,
@@ -330,12 +342,7 @@ fn decode_segment(disk: &dyn Disk, header: &SegmentHeader, next: Option<&Segment
     };
     let last_frame = last_frame.map(|(at, len)| (at as u64, bytes[at..at + len].to_vec()));
     let tail = Tail { number: header.number, stamp: header.stamp, offset: offset as u64 };
-    Ok(Decoded {
-        header: *header,
-        frames,
-        last_revision,
-        end: LogEnd { tail, last_frame, torn: torn.map(|end| end as u64) },
-    })
+    Ok(Decoded { frames, last_revision, end: LogEnd { tail, last_frame, torn: torn.map(|end| end as u64) } })
 }
 
 /// The newest revision after `frame`, which must follow on `last`.

@@ -10,9 +10,12 @@
 
 use std::io;
 
+use bytes::Bytes;
+
 use super::disk::{Access, Disk, DiskFile};
 use super::frame::{Reader, copy_pair};
 use super::recovery::{corrupt, io_error};
+use super::segment::unfinished_name;
 use super::state::StoredKey;
 use crate::{KeyValue, Result, Revision};
 
@@ -78,12 +81,44 @@ pub(super) struct Snapshot {
     pub header: SnapshotHeader,
     /// All keys in order, in pieces as they were decoded.
     pub keys: Vec<Vec<StoredKey>>,
-    pub file_bytes: u64,
+}
+
+/// Keys fetched at a time while writing; bounds how long the state's lock is held.
+pub(super) const PAGE_KEYS: usize = 1024;
+
+/// Writes the file `name` so that it appears whole and durable or not at all. `next_page` is asked for the keys from a
+/// given one on, and for where to go on after them; `None` breaks off.
+pub(super) fn write(
+    disk: &dyn Disk,
+    name: &str,
+    header: SnapshotHeader,
+    mut next_page: impl FnMut(Bytes) -> Option<(Vec<StoredKey>, Option<Bytes>)>,
+) -> Result<()> {
+    let draft = unfinished_name(name);
+    let mut write_draft = || -> io::Result<()> {
+        let file = disk.create(&draft)?;
+        let mut writer = SnapshotWriter::new(&*file, header)?;
+        let mut next = Some(Bytes::new());
+        while let Some(start) = next {
+            let (keys, resume) = next_page(start).ok_or(io::ErrorKind::Interrupted)?;
+            for stored in &keys {
+                writer.push(&stored.kv, stored.expires_at_ms)?;
+            }
+            next = resume;
+        }
+        writer.finish()
+    };
+    let written = write_draft().and_then(|()| disk.rename(&draft, name)).and_then(|()| disk.sync_dir());
+    written.map_err(|error| {
+        // Should this fail too, recovery removes the file.
+        let _ = disk.remove(&draft);
+        io_error(disk, "write", name, &error)
+    })
 }
 
 /// Writes a snapshot front to back.
 #[derive(Debug)]
-pub(super) struct SnapshotWriter<'a> {
+struct SnapshotWriter<'a> {
     file: &'a dyn DiskFile,
     offset: u64,
     block: Vec<u8>,
@@ -94,7 +129,7 @@ pub(super) struct SnapshotWriter<'a> {
 }
 
 impl<'a> SnapshotWriter<'a> {
-    pub fn new(file: &'a dyn DiskFile, header: SnapshotHeader) -> io::Result<Self> {
+    fn new(file: &'a dyn DiskFile, header: SnapshotHeader) -> io::Result<Self> {
         file.write_all_at(&header.encode(), 0)?;
         Ok(Self {
             file,
@@ -108,7 +143,7 @@ impl<'a> SnapshotWriter<'a> {
     }
 
     /// Adds the next key.
-    pub fn push(&mut self, kv: &KeyValue, expires_at_ms: Option<u64>) -> io::Result<()> {
+    fn push(&mut self, kv: &KeyValue, expires_at_ms: Option<u64>) -> io::Result<()> {
         let len = |part: &[u8]| u32::try_from(part.len()).map_err(io::Error::other);
         self.block.extend_from_slice(&len(&kv.key)?.to_le_bytes());
         self.block.extend_from_slice(&len(&kv.value)?.to_le_bytes());
@@ -122,8 +157,8 @@ impl<'a> SnapshotWriter<'a> {
         if self.block.len() >= BLOCK_BYTES { self.end_block() } else { Ok(()) }
     }
 
-    /// Writes what is left and the footer, and syncs. Returns the file's size.
-    pub fn finish(mut self) -> io::Result<u64> {
+    /// Writes what is left and the footer, and syncs.
+    fn finish(mut self) -> io::Result<()> {
         if self.block_keys > 0 {
             self.end_block()?;
         }
@@ -135,8 +170,7 @@ impl<'a> SnapshotWriter<'a> {
         let crc = crc32c::crc32c(&footer[..28]);
         footer[28..].copy_from_slice(&crc.to_le_bytes());
         self.file.write_all_at(&footer, self.offset)?;
-        self.file.sync_data()?;
-        Ok(self.offset + FOOTER_LEN as u64)
+        self.file.sync_data()
     }
 
     fn end_block(&mut self) -> io::Result<()> {
@@ -193,23 +227,42 @@ pub(super) fn load(disk: &dyn Disk, name: &str) -> Result<Snapshot> {
     if !all().zip(all().skip(1)).all(|(a, b)| a.kv.key < b.kv.key) {
         return Err(corrupt(disk, name, "keys are out of order".into()));
     }
-    Ok(Snapshot { header: layout.header, keys, file_bytes: layout.file_bytes })
+    Ok(Snapshot { header: layout.header, keys })
 }
 
-/// Reads every byte of a snapshot and checks it, keeping nothing. Returns its header, key count and size.
-pub(super) fn verify(disk: &dyn Disk, name: &str) -> Result<(SnapshotHeader, u64, u64)> {
+/// What is to be known about an intact snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotStatus {
+    /// The revision whose state it holds.
+    pub revision: Revision,
+    pub key_count: u64,
+    pub file_bytes: u64,
+    pub created_ms: u64,
+    /// Over all keys and values; equal for equal contents.
+    pub checksum: u32,
+}
+
+/// Reads every byte of a snapshot and checks it, keeping nothing.
+pub(super) fn verify(disk: &dyn Disk, name: &str) -> Result<SnapshotStatus> {
     let (file, layout) = open(disk, name)?;
     let mut key_count = 0;
     for block in &layout.blocks {
         key_count += decode_block(disk, name, &*file, *block)?.len() as u64;
     }
-    Ok((layout.header, key_count, layout.file_bytes))
+    Ok(SnapshotStatus {
+        revision: layout.header.revision,
+        key_count,
+        file_bytes: layout.file_bytes,
+        created_ms: layout.header.created_ms,
+        checksum: layout.checksum,
+    })
 }
 
 struct Layout {
     header: SnapshotHeader,
     blocks: Vec<BlockInfo>,
     file_bytes: u64,
+    checksum: u32,
 }
 
 /// Checks everything but the blocks' payloads.
@@ -249,7 +302,7 @@ fn open(disk: &dyn Disk, name: &str) -> Result<(Box<dyn DiskFile>, Layout)> {
     if at != footer_at || found != footer {
         return Err(corrupt(disk, name, "blocks do not add up to what the footer says".into()));
     }
-    Ok((file, Layout { header, blocks, file_bytes }))
+    Ok((file, Layout { header, blocks, file_bytes, checksum: footer.body_crc }))
 }
 
 #[derive(Debug, PartialEq, Eq)]

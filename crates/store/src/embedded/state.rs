@@ -110,6 +110,19 @@ impl State {
         self.index.scan(range, at, limit, steps_max)
     }
 
+    /// Keys from `start` on as a snapshot at `at` has them, and where to go on. `at` is readable or pinned.
+    pub fn page(&self, start: Bytes, at: Revision, keys_max: usize) -> (Vec<StoredKey>, Option<Bytes>) {
+        let scan = self.index.scan(&KeyRange { start, end: None }, at, keys_max, keys_max);
+        let stored = scan.entries.into_iter().map(|kv| {
+            // A version that has been superseded since is superseded again by the log after the snapshot, so its
+            // expiry does not matter.
+            let expiry = self.expiries.get(&kv.key);
+            let expires_at_ms = expiry.filter(|_| self.index.get(&kv.key).as_ref() == Some(&kv));
+            StoredKey { kv, expires_at_ms }
+        });
+        (stored.collect(), scan.resume)
+    }
+
     /// How many keys `range` held at `at`: what it holds now, less what it has gained since.
     pub fn count(&self, range: &KeyRange, at: Revision) -> u64 {
         let now = self.index.count(range);

@@ -1,0 +1,1 @@
+//! Behaviour of the engine that the common contract does not cover.
