@@ -59,7 +59,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     }
     let label = |part: &str| {
         let part = part.strip_prefix('_').unwrap_or(part);
-        framed(part, |b| is_lower_alphanumeric(b), |b| is_lower_alphanumeric(b) || b == b'-' || b == b'_')
+        framed(part, is_lower_alphanumeric, |b| is_lower_alphanumeric(b) || b == b'-' || b == b'_')
     };
     if !value.split('.').all(label) {
         let text = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character";
