@@ -157,8 +157,8 @@ fn with_body(request: RequestBuilder, step: &Step, saved: &Saved) -> Result<Requ
     } else if let Some(message) = &step.proto {
         (wire::encode_enveloped(message)?, "application/vnd.kubernetes.protobuf")
     } else if let Some(name) = &step.body_of {
-        let Some((body, _)) = saved.answers.get(name) else { bail!("no answer was saved as {name}") };
-        (body.clone(), "application/json")
+        let Some(answer) = saved.answers.get(name) else { bail!("no answer was saved as {name}") };
+        (answer.body.clone(), "application/json")
     } else {
         return Ok(match &step.content_type {
             Some(content_type) => request.header(CONTENT_TYPE, content_type),
@@ -217,10 +217,18 @@ fn is_idle_bookmark(event: &Value) -> bool {
         && event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end").is_none()
 }
 
+/// An answer as `{{name.path}}`, `{{name.@header}}` and `body_of` see it.
+#[derive(Clone)]
+struct SavedAnswer {
+    body: Vec<u8>,
+    headers: reqwest::header::HeaderMap,
+    json: Value,
+}
+
 /// What later requests of a case may refer to.
 struct Saved {
     id: String,
-    answers: BTreeMap<String, (Vec<u8>, Value)>,
+    answers: BTreeMap<String, SavedAnswer>,
     prefixes: Vec<String>,
 }
 
@@ -230,14 +238,19 @@ impl Saved {
             return Some(json!(self.id));
         }
         let (answer, path) = name.split_once('.')?;
-        template::member(&self.answers.get(answer)?.1, path)
+        let answer = self.answers.get(answer)?;
+        match path.strip_prefix('@') {
+            Some(header) => Some(json!(answer.headers.get(header)?.to_str().ok()?)),
+            None => template::member(&answer.json, path),
+        }
     }
 
     fn keep(&mut self, step: &Step, received: Received) {
         let json = serde_json::from_slice(&received.body).unwrap_or(Value::Null);
+        let answer = SavedAnswer { body: received.body, headers: received.headers, json };
         if let Some(name) = &step.save {
-            self.answers.insert(name.clone(), (received.body.clone(), json.clone()));
+            self.answers.insert(name.clone(), answer.clone());
         }
-        self.answers.insert("last".to_owned(), (received.body, json));
+        self.answers.insert("last".to_owned(), answer);
     }
 }
