@@ -76,7 +76,8 @@ fn resource(
     strategy: impl Strategy + 'static,
     table: impl TableConvertor + 'static,
 ) -> Resource {
-    Named { group: "admissionregistration.k8s.io", version: "v1", kind, plural }.stored(Scope::Cluster, strategy, table)
+    let named = Named { group: "admissionregistration.k8s.io", version: "v1", kind, plural };
+    Resource { categories: vec!["api-extensions".to_owned()], ..named.stored(Scope::Cluster, strategy, table) }
 }
 
 fn static_suffix_warnings(object: &Value) -> Vec<String> {

@@ -87,9 +87,17 @@ struct EventView<'a> {
 }
 
 impl<'a> EventView<'a> {
+    fn core(object: &'a Value) -> Self {
+        Self { object, form: Form::Core }
+    }
+
+    fn newer(object: &'a Value) -> Self {
+        Self { object, form: Form::Newer }
+    }
+
+    /// In whichever form the object says it has.
     fn of(object: &'a Value) -> Self {
-        let newer = text(object, "apiVersion").starts_with(EVENTS_GROUP);
-        Self { object, form: if newer { Form::Newer } else { Form::Core } }
+        if text(object, "apiVersion").starts_with(EVENTS_GROUP) { Self::newer(object) } else { Self::core(object) }
     }
 
     /// A field by its core name; `None` when absent or null.
@@ -124,7 +132,7 @@ impl Strategy for CoreEvent {
     }
 
     fn validate(&self, _cx: &Context<'_>, object: &Value) -> ErrorList {
-        validate_leniently(EventView::of(object))
+        validate_leniently(EventView::core(object))
     }
 
     fn allow_create_on_update(&self) -> bool {
@@ -145,7 +153,7 @@ impl Strategy for NewerEvent {
     }
 
     fn validate(&self, _cx: &Context<'_>, object: &Value) -> ErrorList {
-        let event = EventView::of(object);
+        let event = EventView::newer(object);
         let mut errors = validate_leniently(event);
         errors.extend(validate_core_finalizers(object));
         errors.extend(validate_series(event));
@@ -173,7 +181,7 @@ impl Strategy for NewerEvent {
     }
 
     fn validate_update(&self, _cx: &Context<'_>, object: &Value, old: &Value) -> ErrorList {
-        let (event, old) = (EventView::of(object), EventView::of(old));
+        let (event, old) = (EventView::newer(object), EventView::newer(old));
         let mut errors = validate_leniently(event);
         errors.extend(validate_core_finalizers(object));
         if !same(event.get("series"), old.get("series")) {
@@ -227,8 +235,9 @@ impl Strategy for NewerEvent {
 /// Renders a value for an error message.
 type Shown = fn(Option<&Value>) -> String;
 
-/// What an update through events.k8s.io/v1 may not change, by core name, in the order upstream complains.
-const FROZEN: [(&str, Shown); 13] = [
+/// What an update through events.k8s.io/v1 may not change, by core name, in the order upstream complains. It complains
+/// of the reason twice.
+const FROZEN: [(&str, Shown); 14] = [
     ("involvedObject", shown_reference),
     ("reason", shown_string),
     ("message", shown_string),
@@ -236,6 +245,7 @@ const FROZEN: [(&str, Shown); 13] = [
     ("firstTimestamp", shown_json),
     ("lastTimestamp", shown_json),
     ("count", shown_count),
+    ("reason", shown_string),
     ("type", shown_string),
     ("eventTime", shown_json),
     ("action", shown_string),

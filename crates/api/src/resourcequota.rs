@@ -89,6 +89,10 @@ impl Strategy for ResourceQuota {
     fn name_validator(&self) -> NameValidator {
         names::name_is_dns_subdomain
     }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
 }
 
 struct Status;

@@ -63,6 +63,10 @@ impl Strategy for ServiceAccount {
     fn name_validator(&self) -> NameValidator {
         names::name_is_dns_subdomain
     }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
 }
 
 /// References to secrets cannot leave the namespace: all but the name is dropped.

@@ -113,6 +113,7 @@ fn the_newer_api_lets_only_the_series_change() {
             "source: Invalid value: {\"Component\":\"\",\"Host\":\"h\"}: field is immutable",
             "lastTimestamp: Invalid value: \"2026-01-01T00:00:00Z\": field is immutable",
             "count: Invalid value: 4: field is immutable",
+            "reason: Invalid value: \"r2\": field is immutable",
             "type: Invalid value: \"Warning\": field is immutable",
             "eventTime: Invalid value: \"2026-01-01T00:00:00.600000Z\": field is immutable",
             "action: Invalid value: \"a2\": field is immutable",
