@@ -218,7 +218,10 @@ pub fn decode_object(ty: &'static Type, envelope: &Envelope<'_>) -> Result<Value
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    }
 }
 
 fn shape(field: &'static str, ty: FieldType) -> ProtobufError {

@@ -66,6 +66,16 @@ pub fn parse(text: &str, precision: Precision) -> Result<Instant, ParseError> {
     parser.instant()
 }
 
+/// Whether a text that parses is already what formatting would give.
+pub(crate) fn is_canonical(text: &str, precision: Precision) -> bool {
+    let fraction = text.as_bytes().get(19);
+    text.ends_with('Z')
+        && match precision {
+            Precision::Seconds => text.len() == "2006-01-02T15:04:05Z".len(),
+            Precision::Microseconds => text.len() == "2006-01-02T15:04:05.000000Z".len() && fraction == Some(&b'.'),
+        }
+}
+
 struct Parser<'a> {
     text: &'a str,
     rest: &'a [u8],

@@ -195,7 +195,27 @@ impl Type {
 
     /// The field of a JSON name, embedded structs included.
     pub fn field(&'static self, name: &str) -> Option<&'static Field> {
-        self.json_fields().find(|field| field.name == name)
+        self.field_index(name).map(|(_, field)| field)
+    }
+
+    /// The field of a JSON name and its place among the fields of the JSON object. On the path of every write.
+    pub(crate) fn field_index(&'static self, name: &str) -> Option<(usize, &'static Field)> {
+        fn search(ty: &'static Type, name: &str, index: &mut usize) -> Option<&'static Field> {
+            for field in ty.fields {
+                if let (true, FieldType::Struct(inner)) = (field.is_inline(), field.ty) {
+                    if let Some(found) = search(inner, name, index) {
+                        return Some(found);
+                    }
+                } else if field.name == name {
+                    return Some(field);
+                } else {
+                    *index += 1;
+                }
+            }
+            None
+        }
+        let mut index = 0;
+        search(self, name, &mut index).map(|field| (index, field))
     }
 
     /// The fields of the JSON object, those of embedded structs in their place.

@@ -85,6 +85,7 @@ fn instant(decoder: &mut Decoder<'_>, first: u8, precision: time::Precision) -> 
     match time::parse(&text, precision) {
         // Year one is Go's zero time, which prints as null.
         Ok(instant) if instant.is_zero() => Ok(Some(Value::Null)),
+        Ok(_) if time::is_canonical(&text, precision) => Ok(Some(Value::String(text.into_owned()))),
         Ok(instant) => Ok(Some(Value::String(instant.format(precision)))),
         Err(error) => {
             decoder.stop(error.to_string());

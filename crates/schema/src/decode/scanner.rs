@@ -25,19 +25,30 @@ pub(super) struct Scanner<'a> {
 }
 
 /// Bytes that end the plain run of a string: quote, backslash, control and non-ASCII.
-const fn ends_plain_run(byte: u8) -> bool {
+fn ends_plain_run(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\' || byte >= 0x80
 }
 
-static ENDS_PLAIN_RUN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = ends_plain_run(byte as u8);
-        byte += 1;
+/// The number of bytes before the first that ends a plain run, eight at a time.
+fn plain_run(data: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let mut at = 0;
+    while let Some(chunk) = data.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        // Subtracting a limit sets the high bit of smaller bytes; a borrow can only mark bytes after a true hit.
+        let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGH;
+        let quote = below(word ^ (ONES * b'"' as u64), 1);
+        let backslash = below(word ^ (ONES * b'\\' as u64), 1);
+        let hits = below(word, 0x20) | quote | backslash | (word & HIGH);
+        if hits != 0 {
+            return at + hits.trailing_zeros() as usize / 8;
+        }
+        at += 8;
     }
-    table
-};
+    let rest = data.get(at..).unwrap_or_default();
+    at + rest.iter().position(|&c| ends_plain_run(c)).unwrap_or(rest.len())
+}
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
@@ -312,9 +323,7 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     fn skip_plain_run(&mut self) {
-        let rest = self.rest();
-        let run = rest.iter().position(|&c| ENDS_PLAIN_RUN[usize::from(c)]).unwrap_or(rest.len());
-        self.pos += run;
+        self.pos += plain_run(self.rest());
     }
 
     /// Inside a token Go's scanner is told of the end of input as if a space followed, and complains about that.

@@ -129,7 +129,7 @@ impl<'a> Decoder<'a> {
         let mut more = self.scanner.open(b'}')?.entered();
         while more {
             let key = self.scanner.key()?;
-            match ty.json_fields().enumerate().find(|(_, field)| field.name == key) {
+            match ty.field_index(&key) {
                 Some((index, field)) => {
                     let bit = 1u64.checked_shl(index as u32).unwrap_or(0);
                     let duplicate = seen & bit != 0;

@@ -32,17 +32,15 @@ fn fields(ty: &'static Type, data: &[u8], map: &mut Map<String, Value>, depth: u
     while let Some(tag) = reader.tag()? {
         match ty.fields.iter().find(|field| field.number == tag.number) {
             None => reader.skip(tag)?,
-            Some(Field { ty: FieldType::Struct(inner), name, .. }) if is_inline(ty, tag) => {
-                fields(inner, reader.bytes(tag, name)?, map, depth)?;
-            }
-            Some(field) => one_field(field, tag, &mut reader, map, depth)?,
+            Some(field) => match field.ty {
+                FieldType::Struct(inner) if field.is_inline() => {
+                    fields(inner, reader.bytes(tag, field.name)?, map, depth)?;
+                }
+                _ => one_field(field, tag, &mut reader, map, depth)?,
+            },
         }
     }
     Ok(())
-}
-
-fn is_inline(ty: &'static Type, tag: Tag) -> bool {
-    ty.fields.iter().any(|field| field.number == tag.number && field.is_inline())
 }
 
 fn one_field(
