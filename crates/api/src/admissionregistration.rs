@@ -163,3 +163,33 @@ fn selector_as_go_prints_it(selector: &Value) -> String {
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::now;
+
+    #[test]
+    fn the_tables_show_parameters() {
+        for (reference, cell) in [
+            (Value::Null, "<unset>"),
+            (json!({"name": "a"}), "*/a"),
+            (json!({"name": "a", "namespace": "n"}), "n/a"),
+            (
+                json!({"selector": {"matchLabels": {"a": "b"}}}),
+                "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},}",
+            ),
+        ] {
+            let object = json!({"metadata": {"name": "x"}, "spec": {"policyName": "p", "paramRef": reference}});
+            assert_eq!(binding_row(&object, now()), [json!("x"), json!("p"), json!(cell), json!("<unknown>")]);
+        }
+        let policy = json!({"spec": {"validations": [{}, {}], "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}});
+        assert_eq!(policy_row("validations", &policy, now())[1..3], [json!(2), json!("v1/ConfigMap")]);
+    }
+
+    #[test]
+    fn names_of_files_are_reserved() {
+        let warned = |name: &str| static_suffix_warnings(&json!({"metadata": {"name": name}})).len();
+        assert_eq!((warned("a.static.k8s.io"), warned("static.k8s.io.a")), (1, 0));
+    }
+}

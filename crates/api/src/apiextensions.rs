@@ -2,6 +2,7 @@
 //! elsewhere. Expressions in CEL are not compiled, and defaults inside schemas are not validated against them.
 
 mod conversion;
+mod field_path;
 mod names;
 mod schema;
 mod selectable_fields;

@@ -3,6 +3,7 @@
 use bailiwick_machinery::field::{Error, ErrorList, Path};
 use serde_json::Value;
 
+use super::field_path::{Brackets, find};
 use super::structural;
 use super::walk::{any_schema, any_within};
 use crate::fields::{flag, list, map, optional_text, present, text, texts};
@@ -126,7 +127,7 @@ fn validate_keywords(schema: &Value, place: &Place, tolerance: &Tolerance, path:
     validate_map_type(schema, path, errors);
     validate_list_type(schema, tolerance, path, errors);
     for (index, rule) in list(schema, "x-kubernetes-validations").iter().enumerate() {
-        validate_rule(rule, &path.child("x-kubernetes-validations").index(index), errors);
+        validate_rule(rule, schema, &path.child("x-kubernetes-validations").index(index), errors);
     }
 }
 
@@ -348,7 +349,7 @@ fn validate_key_presence(schema: &Value, path: &Path) -> ErrorList {
 }
 
 /// Checks the shape of a validation rule; its expressions are compiled elsewhere.
-fn validate_rule(rule: &Value, path: &Path, errors: &mut ErrorList) {
+fn validate_rule(rule: &Value, schema: &Value, path: &Path, errors: &mut ErrorList) {
     let has_newline = |text: &str| text.contains(['\n', '\r']);
     let (expression, message) = (text(rule, "rule"), text(rule, "message"));
     let message_path = path.child("message");
@@ -375,5 +376,8 @@ fn validate_rule(rule: &Value, path: &Path, errors: &mut ErrorList) {
     }
     if has_newline(field_path) {
         errors.push(Error::invalid(&path.child("fieldPath"), field_path, "must not contain line breaks"));
+    }
+    if !field_path.is_empty() && find(field_path, schema, Brackets::Allowed).is_err() {
+        errors.push(Error::invalid(&path.child("fieldPath"), field_path, "must be a valid path"));
     }
 }

@@ -3,7 +3,8 @@
 use bailiwick_machinery::field::{Error, ErrorList, Path};
 use serde_json::Value;
 
-use crate::fields::{map, present, same, text};
+use super::field_path::{Brackets, find};
+use crate::fields::{same, text};
 
 /// Every selectable field is kept in memory for every object.
 const MAX_SELECTABLE_FIELDS: usize = 8;
@@ -19,7 +20,7 @@ pub(super) fn validate(fields: &[Value], schema: &Value, old: Option<&Value>, pa
             errors.push(Error::required(&path, ""));
             continue;
         }
-        let found = match find(json_path, schema) {
+        let found = match find(json_path, schema, Brackets::Forbidden) {
             Ok(found) => found,
             Err(why) => {
                 errors.push(Error::invalid(&path, json_path, format!("is an invalid path: {why}")));
@@ -47,25 +48,4 @@ pub(super) fn validate(fields: &[Value], schema: &Value, old: Option<&Value>, pa
         errors.push(Error::too_many(path, seen.len(), MAX_SELECTABLE_FIELDS));
     }
     errors
-}
-
-/// The schema a path like `.spec.color` leads to.
-fn find<'a>(json_path: &str, schema: &'a Value) -> Result<&'a Value, String> {
-    const NOWHERE: &str = "does not refer to a valid field";
-    if json_path.contains(['[', ']']) {
-        return Err("array notation is not allowed".to_owned());
-    }
-    let Some(names) = json_path.strip_prefix('.') else {
-        return Err(format!("expected [ or . but got: {}", json_path.split('.').next().unwrap_or_default()));
-    };
-    if names.is_empty() {
-        return Err("unexpected end of JSON path".to_owned());
-    }
-    names.split('.').try_fold(schema, |schema, name| {
-        match (map(schema, "properties").filter(|all| !all.is_empty()), present(schema, "additionalProperties")) {
-            (Some(properties), _) => properties.get(name).ok_or_else(|| NOWHERE.to_owned()),
-            (None, Some(values)) => Ok(values),
-            (None, None) => Err(NOWHERE.to_owned()),
-        }
-    })
 }

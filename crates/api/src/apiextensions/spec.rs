@@ -54,6 +54,10 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
         ));
     }
     errors.extend(validate_storage(versions, &path.child("versions")));
+    // Upstream's internal type repeats the first name here.
+    if let Some(first) = versions.first() {
+        errors.extend(names::label(&path.child("version"), text(first, "name"), Presence::Optional));
+    }
     errors.extend(validate_names(spec, &path.child("names")));
     if let Some(first) = versions.first() {
         let old = old.and_then(|old| list(old, "versions").first());

@@ -1,1 +1,40 @@
-//! Specifications by example.
+//! Specifications by example, besides what is recorded.
+
+use serde_json::json;
+
+use super::*;
+
+fn with_formats(formats: &[(&str, &str)]) -> Value {
+    let properties: Map<String, Value> =
+        formats.iter().map(|(kind, format)| ((*format).to_owned(), json!({"type": kind, "format": format}))).collect();
+    json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}]}})
+}
+
+#[test]
+fn formats_that_nothing_checks_bring_a_warning_once() {
+    let known = with_formats(&[("string", "date-time"), ("integer", "int64"), ("number", "double"), ("", "uuid")]);
+    assert_eq!(Definition.warnings_on_create(&known), [""; 0]);
+    let unknown = with_formats(&[("string", "foo"), ("integer", "double"), ("object", "uuid")]);
+    assert_eq!(Definition.warnings_on_create(&unknown).len(), 3);
+    let more = with_formats(&[("string", "foo"), ("string", "bar")]);
+    assert_eq!(Definition.warnings_on_update(&more, &unknown), ["unrecognized format \"bar\""]);
+}
+
+#[test]
+fn a_new_storage_version_joins_the_stored_ones() {
+    let mut object = json!({
+        "spec": {"versions": [{"name": "v1"}, {"name": "v2", "storage": true}]}, "status": {"storedVersions": ["v1"]},
+    });
+    store_in_status(&mut object, |_| true);
+    store_in_status(&mut object, |_| true);
+    assert_eq!(object["status"]["storedVersions"], json!(["v1", "v2"]));
+}
+
+#[test]
+fn the_status_subresource_leaves_the_spec_alone() {
+    let user = Default::default();
+    let cx = Context { now: crate::testing::now(), user: &user };
+    let mut new = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"scope": "x"}, "status": {}});
+    DefinitionStatus.prepare_for_update(&cx, &mut new, &json!({"metadata": {}, "spec": {"scope": "Cluster"}}));
+    assert_eq!(new, json!({"metadata": {"labels": {"a": "b"}}, "spec": {"scope": "Cluster"}, "status": {}}));
+}
