@@ -34,8 +34,31 @@ mod tests {
 
     use bailiwick_machinery::resource::Storage;
     use serde_json::{Value, json};
+    use sha2::{Digest, Sha256};
 
     use super::*;
+
+    /// Columns whose description upstream wrote for its table alone; ours say it in other words.
+    const IN_OUR_OWN_WORDS: [&str; 18] = [
+        "resourcequotas Request",
+        "resourcequotas Limit",
+        "mutatingadmissionpolicies Mutations",
+        "mutatingadmissionpolicies ParamKind",
+        "mutatingadmissionpolicybindings PolicyName",
+        "mutatingadmissionpolicybindings ParamRef",
+        "mutatingwebhookconfigurations Webhooks",
+        "validatingadmissionpolicies Validations",
+        "validatingadmissionpolicies ParamKind",
+        "validatingadmissionpolicybindings PolicyName",
+        "validatingadmissionpolicybindings ParamRef",
+        "validatingwebhookconfigurations Webhooks",
+        "apiservices Service",
+        "apiservices Available",
+        "certificatesigningrequests SignerName",
+        "certificatesigningrequests Requestor",
+        "certificatesigningrequests Condition",
+        "flowschemas MissingPL",
+    ];
 
     /// What discovery says of each resource and subresource, by group version and name.
     fn discovered(resources: &[Resource]) -> BTreeMap<String, Value> {
@@ -83,6 +106,35 @@ mod tests {
         for (name, entry) in &expected {
             assert_eq!(&actual[name], entry, "{name}");
         }
+    }
+
+    /// Recorded with hashes of the descriptions, most of which are upstream's API documentation.
+    #[test]
+    fn tables_have_upstreams_columns() {
+        let recorded: Vec<Value> =
+            serde_json::from_str(include_str!("../testdata/tables.recorded.json")).expect("recorded tables");
+        let mut reworded = Vec::new();
+        for expected in &recorded {
+            let resource = native_resources()
+                .into_iter()
+                .find(|resource| {
+                    resource.api_version() == expected["groupVersion"] && resource.plural == expected["name"]
+                })
+                .expect("a native resource");
+            let columns = resource.table.columns();
+            let facts = columns.iter().map(|c| json!([c.name, c.kind, c.format, c.priority])).collect::<Vec<_>>();
+            let recorded = expected["columns"].as_array().expect("columns").iter();
+            let (recorded, hashes): (Vec<Value>, Vec<&Value>) =
+                recorded.map(|c| (json!([c[0], c[1], c[2], c[3]]), &c[4])).unzip();
+            assert_eq!(facts, recorded, "{resource:?}");
+            for (column, hash) in columns.iter().zip(hashes) {
+                let ours: String = Sha256::digest(&column.description).iter().map(|b| format!("{b:02x}")).collect();
+                if !hash.as_str().is_some_and(|hash| ours.starts_with(hash)) {
+                    reworded.push(format!("{} {}", resource.plural, column.name));
+                }
+            }
+        }
+        assert_eq!(reworded, IN_OUR_OWN_WORDS);
     }
 
     #[test]

@@ -80,6 +80,10 @@ impl Strategy for Namespace {
         names::name_is_dns_label
     }
 
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
     fn canonicalize(&self, object: &mut Value) {
         label_with_name(object);
     }
