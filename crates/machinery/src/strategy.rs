@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::field::{ErrorList, Path};
+use crate::field::ErrorList;
 use crate::user::UserInfo;
 
 /// What a hook may know about the request.
@@ -110,11 +110,12 @@ pub trait Strategy: Send + Sync {
     fn to_storage(&self, _object: &mut Value) {}
 
     /// From the stored form to the served version.
+    #[expect(clippy::wrong_self_convention, reason = "converts its argument, by the rules of self")]
     fn from_storage(&self, _object: &mut Value) {}
 
-    /// Where validation errors of the whole object are rooted; empty for almost every type.
-    fn root_path(&self) -> Path {
-        Path::root()
+    /// Whether DELETE answers with the object that is gone instead of a Status (service accounts, quotas).
+    fn returns_deleted_object(&self) -> bool {
+        false
     }
 
     /// Seconds after which objects of this type delete themselves (events).
