@@ -5,6 +5,7 @@
 //! those of `sigs.k8s.io/json`, because clients see them.
 
 mod base64_go;
+mod interpret;
 mod quote;
 mod scalar;
 mod scanner;
@@ -17,9 +18,10 @@ use serde_json::Value;
 use crate::types::{FieldType, Type};
 
 pub(crate) use base64_go::encode as encode_base64;
+pub use interpret::{TypeMeta, interpret};
 pub use quote::go_quote;
 pub(crate) use scalar::go_number;
-pub use scanner::{MAX_DEPTH, SyntaxError, check_syntax};
+pub use scanner::{MAX_DEPTH, MAX_OBJECTS, SyntaxError, check_syntax};
 pub use typed::zero;
 pub(crate) use typed::{fill_zeros, map_zero};
 

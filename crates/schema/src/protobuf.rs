@@ -50,6 +50,8 @@ pub enum ProtobufError {
     UnexpectedEndOfGroup,
     #[error("proto: {0} nests too deeply")]
     TooDeep(&'static str),
+    #[error("proto: exceeded max number of objects")]
+    TooManyObjects,
     /// Raw JSON inside a message is not JSON.
     #[error("proto: field {field}: {error}")]
     Json { field: String, error: String },

@@ -4,12 +4,15 @@
 //! Decoding, the protobuf codec, strategic merge and OpenAPI all read the same facts from here.
 
 mod build;
+mod go_type;
 #[rustfmt::skip]
 mod table;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+
+pub use go_type::GoType;
 
 /// Group, version and kind of a native type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -326,7 +329,7 @@ impl Field {
 
     /// The Go type as error messages show it.
     pub fn go_type(&self) -> GoType {
-        GoType { named: self.go_type, ty: self.ty }
+        GoType::named(self.go_type, self.ty)
     }
 }
 
@@ -351,6 +354,38 @@ impl FieldType {
         }
     }
 
+    /// The OpenAPI definition that a field of this type refers to; none for what is written in place.
+    pub fn definition_name(self) -> Option<&'static str> {
+        match self {
+            Self::Time => Some("io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
+            Self::MicroTime => Some("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"),
+            Self::FieldsV1 => Some("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"),
+            Self::Quantity => Some("io.k8s.apimachinery.pkg.api.resource.Quantity"),
+            Self::RawExtension => Some("io.k8s.apimachinery.pkg.runtime.RawExtension"),
+            Self::Json => Some("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON"),
+            Self::SchemaOrBool => {
+                Some("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool")
+            }
+            Self::SchemaOrArray => {
+                Some("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray")
+            }
+            Self::SchemaOrStringArray => {
+                Some("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray")
+            }
+            Self::Struct(ty) => Some(ty.name),
+            Self::String
+            | Self::Bool
+            | Self::Int32
+            | Self::Int64
+            | Self::Double
+            | Self::Bytes
+            | Self::Any
+            | Self::List(_)
+            | Self::WrappedList(_)
+            | Self::Map(_) => None,
+        }
+    }
+
     fn is_go_struct(self) -> bool {
         !matches!(
             self,
@@ -365,59 +400,6 @@ impl FieldType {
                 | Self::WrappedList(_)
                 | Self::Map(_)
         )
-    }
-}
-
-/// A Go type's name for error messages; knows the names of its elements.
-#[derive(Clone, Copy)]
-pub struct GoType {
-    named: &'static str,
-    ty: FieldType,
-}
-
-impl GoType {
-    pub(crate) fn of(ty: FieldType) -> Self {
-        Self { named: "", ty }
-    }
-
-    /// The type of list elements or map values.
-    pub(crate) fn element(self) -> Self {
-        let (FieldType::List(ty) | FieldType::WrappedList(ty) | FieldType::Map(ty)) = self.ty else { return self };
-        let named = match self.named.strip_prefix("[]") {
-            Some(rest) => rest,
-            None if self.named.starts_with("map[") => self.named.split_once(']').map_or("", |(_, rest)| rest),
-            None => "",
-        };
-        Self { named, ty: *ty }
-    }
-}
-
-impl fmt::Display for GoType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.named.is_empty() {
-            return f.write_str(self.named);
-        }
-        match self.ty {
-            FieldType::String => f.write_str("string"),
-            FieldType::Bool => f.write_str("bool"),
-            FieldType::Int32 => f.write_str("int32"),
-            FieldType::Int64 => f.write_str("int64"),
-            FieldType::Double => f.write_str("float64"),
-            FieldType::Bytes => f.write_str("[]uint8"),
-            FieldType::Time => f.write_str("v1.Time"),
-            FieldType::MicroTime => f.write_str("v1.MicroTime"),
-            FieldType::Quantity => f.write_str("resource.Quantity"),
-            FieldType::RawExtension => f.write_str("runtime.RawExtension"),
-            FieldType::FieldsV1 => f.write_str("v1.FieldsV1"),
-            FieldType::Json => f.write_str("v1.JSON"),
-            FieldType::Any => f.write_str("interface {}"),
-            FieldType::SchemaOrBool => f.write_str("v1.JSONSchemaPropsOrBool"),
-            FieldType::SchemaOrArray => f.write_str("v1.JSONSchemaPropsOrArray"),
-            FieldType::SchemaOrStringArray => f.write_str("v1.JSONSchemaPropsOrStringArray"),
-            FieldType::Struct(ty) => f.write_str(ty.go_name),
-            FieldType::List(_) | FieldType::WrappedList(_) => write!(f, "[]{}", self.element()),
-            FieldType::Map(_) => write!(f, "map[string]{}", self.element()),
-        }
     }
 }
 

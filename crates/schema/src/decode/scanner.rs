@@ -9,7 +9,11 @@ use std::borrow::Cow;
 /// (serde_json stops at 128), less room for the list and event objects around an object, and cannot overflow a stack.
 pub const MAX_DEPTH: usize = 120;
 
-/// Input that is not JSON, in Go's words.
+/// How many objects one body may hold. A small object costs some hundred times its text in memory, so a body of the size
+/// limit made of nothing else would take a gigabyte; real objects stay far below.
+pub const MAX_OBJECTS: usize = 100_000;
+
+/// Input that is not JSON, in Go's words, or that passes our limits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SyntaxError {
@@ -22,6 +26,7 @@ pub(super) struct Scanner<'a> {
     data: &'a [u8],
     pos: usize,
     depth: usize,
+    objects: usize,
 }
 
 /// Bytes that end the plain run of a string: quote, backslash, control and non-ASCII.
@@ -52,7 +57,7 @@ fn plain_run(data: &[u8]) -> usize {
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
-        Self { data, pos: 0, depth: 0 }
+        Self { data, pos: 0, depth: 0, objects: 0 }
     }
 
     /// The first byte of the value that comes next.
@@ -87,6 +92,10 @@ impl<'a> Scanner<'a> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(SyntaxError { message: "exceeded max depth".to_owned(), offset: self.pos });
+        }
+        self.objects += usize::from(closing == b'}');
+        if self.objects > MAX_OBJECTS {
+            return Err(SyntaxError { message: "exceeded max number of objects".to_owned(), offset: self.pos });
         }
         self.skip_space();
         if self.byte() == Some(closing) {

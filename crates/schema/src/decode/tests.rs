@@ -93,6 +93,39 @@ fn nesting_is_limited() {
 }
 
 #[test]
+fn the_number_of_objects_is_limited() {
+    let ty = Types::native().by_gvk("rbac.authorization.k8s.io", "v1", "Role").expect("known type");
+    let rules = |count: usize| format!("{{\"rules\":[{}{{}}]}}", "{},".repeat(count - 1));
+    assert!(decode(ty, rules(MAX_OBJECTS - 1).as_bytes()).is_ok());
+    let error = decode(ty, rules(MAX_OBJECTS).as_bytes()).expect_err("too many");
+    assert_eq!(error.to_string(), "exceeded max number of objects");
+}
+
+#[test]
+fn kind_and_version_are_found_before_the_type_is_known() {
+    let found = |body: &str| interpret(body.as_bytes()).map(|t| (t.api_version, t.kind));
+    assert_eq!(found(r#"{"a":{"kind":"x"},"kind":"K","apiVersion":"v1"}"#), Ok(("v1".into(), "K".into())));
+    assert_eq!(found(r#"{"KIND":"K","kind":null}"#), Ok((String::new(), "K".into())));
+    assert_eq!(found("null"), Ok(Default::default()));
+    // The answers of kube-apiserver v1.36.4 to these bodies.
+    assert_eq!(
+        found(r#"{"apiVersion":1}"#),
+        Err("json: cannot unmarshal number into Go struct field .apiVersion of type string".into())
+    );
+    assert_eq!(
+        found("[]"),
+        Err(concat!(
+            "json: cannot unmarshal array into Go value of type struct { APIVersion string ",
+            r#""json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#
+        )
+        .into())
+    );
+    assert_eq!(found("{bad"), Err("invalid character 'b' looking for beginning of object key string".into()));
+    assert_eq!(found(r#"{"kind":1,}"#), Err("invalid character '}' looking for beginning of object key string".into()));
+    assert_eq!(found("{} x"), Err("invalid character 'x' after top-level value".into()));
+}
+
+#[test]
 fn empty_bytes_count_as_not_set_where_empty_is_omitted() {
     let ty = Types::native().by_name("io.k8s.api.certificates.v1.CertificateSigningRequest").expect("known type");
     let decoded = decode(ty, br#"{"spec":{"request":""},"status":{"certificate":""}}"#).expect("fits");

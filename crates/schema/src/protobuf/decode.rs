@@ -1,42 +1,61 @@
 //! Messages to values, in the form JSON decoding gives. Unknown fields are skipped, repeated singular messages merge.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Number, Value};
 
 use super::wire::{Reader, Tag};
 use super::{ProtobufError, text};
-use crate::decode::{MAX_DEPTH, decode_untyped, encode_base64, fill_zeros};
+use crate::decode::{MAX_DEPTH, MAX_OBJECTS, decode_untyped, encode_base64, fill_zeros};
 use crate::time::{Instant, Precision};
 use crate::types::{Field, FieldType, Type, Types};
 
 pub(super) fn message(ty: &'static Type, data: &[u8]) -> Result<Value, ProtobufError> {
-    structure(ty, data, Map::new(), 1)
+    structure(ty, data, Map::new(), At { depth: 1, objects: &Cell::new(0) })
 }
 
-fn structure(
-    ty: &'static Type,
-    data: &[u8],
-    mut map: Map<String, Value>,
+/// How deep the JSON value being built is here, and how many objects it holds so far.
+#[derive(Clone, Copy)]
+struct At<'a> {
     depth: usize,
-) -> Result<Value, ProtobufError> {
-    fields(ty, data, &mut map, depth)?;
+    objects: &'a Cell<usize>,
+}
+
+impl At<'_> {
+    fn deeper(self, levels: usize) -> Self {
+        Self { depth: self.depth + levels, ..self }
+    }
+
+    fn enter(self, ty: &Type) -> Result<(), ProtobufError> {
+        self.objects.set(self.objects.get() + 1);
+        if self.depth > MAX_DEPTH {
+            return Err(ProtobufError::TooDeep(ty.short_go_name()));
+        }
+        if self.objects.get() > MAX_OBJECTS {
+            return Err(ProtobufError::TooManyObjects);
+        }
+        Ok(())
+    }
+}
+
+fn structure(ty: &'static Type, data: &[u8], mut map: Map<String, Value>, at: At<'_>) -> Result<Value, ProtobufError> {
+    fields(ty, data, &mut map, at)?;
     fill_zeros(ty, &mut map);
     Ok(Value::Object(map))
 }
 
 /// Reads the fields of a message into the map of its JSON object.
-fn fields(ty: &'static Type, data: &[u8], map: &mut Map<String, Value>, depth: usize) -> Result<(), ProtobufError> {
-    if depth > MAX_DEPTH {
-        return Err(ProtobufError::TooDeep(ty.short_go_name()));
-    }
+fn fields(ty: &'static Type, data: &[u8], map: &mut Map<String, Value>, at: At<'_>) -> Result<(), ProtobufError> {
+    at.enter(ty)?;
     let mut reader = Reader::new(data, ty.short_go_name());
     while let Some(tag) = reader.tag()? {
         match ty.fields.iter().find(|field| field.number == tag.number) {
             None => reader.skip(tag)?,
             Some(field) => match field.ty {
                 FieldType::Struct(inner) if field.is_inline() => {
-                    fields(inner, reader.bytes(tag, field.name)?, map, depth)?;
+                    fields(inner, reader.bytes(tag, field.name)?, map, at)?;
                 }
-                _ => one_field(field, tag, &mut reader, map, depth)?,
+                _ => one_field(field, tag, &mut reader, map, at)?,
             },
         }
     }
@@ -48,11 +67,11 @@ fn one_field(
     tag: Tag,
     reader: &mut Reader<'_>,
     map: &mut Map<String, Value>,
-    depth: usize,
+    at: At<'_>,
 ) -> Result<(), ProtobufError> {
     let value = match field.ty {
         FieldType::List(element) => {
-            let item = single(field, *element, tag, reader, None, depth + 2)?;
+            let item = single(field, *element, tag, reader, None, at.deeper(2))?;
             match map.get_mut(field.name) {
                 Some(Value::Array(items)) => items.push(item),
                 _ => drop(map.insert(field.name.to_owned(), Value::Array(vec![item]))),
@@ -60,7 +79,7 @@ fn one_field(
             return Ok(());
         }
         FieldType::Map(element) => {
-            let (key, item) = entry(field, *element, reader.bytes(tag, field.name)?, depth + 2)?;
+            let (key, item) = entry(field, *element, reader.bytes(tag, field.name)?, at.deeper(2))?;
             match map.get_mut(field.name) {
                 Some(Value::Object(entries)) => drop(entries.insert(key, item)),
                 _ => drop(map.insert(field.name.to_owned(), Value::Object(Map::from_iter([(key, item)])))),
@@ -69,9 +88,9 @@ fn one_field(
         }
         FieldType::Struct(_) => {
             let existing = map.remove(field.name);
-            single(field, field.ty, tag, reader, existing, depth + 1)?
+            single(field, field.ty, tag, reader, existing, at.deeper(1))?
         }
-        ty => single(field, ty, tag, reader, None, depth + 1)?,
+        ty => single(field, ty, tag, reader, None, at.deeper(1))?,
     };
     if field.is_pointer() || !is_unset(field, &value) {
         map.insert(field.name.to_owned(), value);
@@ -93,19 +112,14 @@ fn is_unset(field: &Field, value: &Value) -> bool {
 }
 
 /// An entry of a map: a message of key and value, either of which may be left out.
-fn entry(
-    field: &'static Field,
-    element: FieldType,
-    data: &[u8],
-    depth: usize,
-) -> Result<(String, Value), ProtobufError> {
+fn entry(field: &'static Field, element: FieldType, data: &[u8], at: At<'_>) -> Result<(String, Value), ProtobufError> {
     let mut key = String::new();
     let mut value = None;
     let mut reader = Reader::new(data, "MapEntry");
     while let Some(tag) = reader.tag()? {
         match tag.number {
             1 => key = text(reader.bytes(tag, field.name)?),
-            2 => value = Some(single(field, element, tag, &mut reader, None, depth)?),
+            2 => value = Some(single(field, element, tag, &mut reader, None, at)?),
             _ => reader.skip(tag)?,
         }
     }
@@ -118,7 +132,7 @@ fn single(
     tag: Tag,
     reader: &mut Reader<'_>,
     existing: Option<Value>,
-    depth: usize,
+    at: At<'_>,
 ) -> Result<Value, ProtobufError> {
     let name = field.name;
     Ok(match ty {
@@ -137,25 +151,25 @@ fn single(
         FieldType::RawExtension | FieldType::FieldsV1 | FieldType::Json => {
             match first_bytes(reader.bytes(tag, name)?, "Raw")? {
                 None | Some([]) => Value::Null,
-                Some(raw) => raw_json(name, raw, depth)?,
+                Some(raw) => raw_json(name, raw, at)?,
             }
         }
         FieldType::SchemaOrBool | FieldType::SchemaOrArray | FieldType::SchemaOrStringArray => {
-            schema_or(ty, reader.bytes(tag, name)?, depth)?
+            schema_or(ty, reader.bytes(tag, name)?, at)?
         }
         FieldType::Struct(ty) => {
             let existing = match existing {
                 Some(Value::Object(map)) => map,
                 _ => Map::new(),
             };
-            structure(ty, reader.bytes(tag, name)?, existing, depth)?
+            structure(ty, reader.bytes(tag, name)?, existing, at)?
         }
         FieldType::WrappedList(element) => {
             let mut items = Vec::new();
             let mut inner = Reader::new(reader.bytes(tag, name)?, "Items");
             while let Some(tag) = inner.tag()? {
                 match tag.number {
-                    1 => items.push(single(field, *element, tag, &mut inner, None, depth + 1)?),
+                    1 => items.push(single(field, *element, tag, &mut inner, None, at.deeper(1))?),
                     _ => inner.skip(tag)?,
                 }
             }
@@ -210,26 +224,32 @@ fn canonical_quantity(field: &str, text: &str) -> Result<String, ProtobufError> 
     }
 }
 
-fn raw_json(field: &str, raw: &[u8], depth: usize) -> Result<Value, ProtobufError> {
+fn raw_json(field: &str, raw: &[u8], at: At<'_>) -> Result<Value, ProtobufError> {
     let value = decode_untyped(raw)
         .map_err(|error| ProtobufError::Json { field: field.to_owned(), error: error.to_string() })?
         .value;
-    if depth + nesting(&value) > MAX_DEPTH {
+    let (levels, objects) = extent(&value);
+    if at.depth + levels > MAX_DEPTH {
         return Err(ProtobufError::TooDeep("RawExtension"));
     }
+    at.objects.set(at.objects.get() + objects);
     Ok(value)
 }
 
-/// How deep a value nests; decoding has bounded it.
-fn nesting(value: &Value) -> usize {
+/// How deep a value nests and how many objects it holds; decoding has bounded both.
+fn extent(value: &Value) -> (usize, usize) {
+    let join = |(deepest, objects): (usize, usize), inner: &Value| {
+        let (levels, more) = extent(inner);
+        (deepest.max(levels + 1), objects + more)
+    };
     match value {
-        Value::Array(items) => 1 + items.iter().map(nesting).max().unwrap_or(0),
-        Value::Object(map) => 1 + map.values().map(nesting).max().unwrap_or(0),
-        _ => 0,
+        Value::Array(items) => items.iter().fold((1, 0), join),
+        Value::Object(map) => map.values().fold((1, 1), join),
+        _ => (0, 0),
     }
 }
 
-fn schema_or(ty: FieldType, data: &[u8], depth: usize) -> Result<Value, ProtobufError> {
+fn schema_or(ty: FieldType, data: &[u8], at: At<'_>) -> Result<Value, ProtobufError> {
     let props = Types::native().json_schema_props();
     let mut allows = false;
     let mut schema = None;
@@ -239,10 +259,10 @@ fn schema_or(ty: FieldType, data: &[u8], depth: usize) -> Result<Value, Protobuf
         match (ty, tag.number) {
             (FieldType::SchemaOrBool, 1) => allows = reader.varint(tag, "Allows")? != 0,
             (FieldType::SchemaOrBool, 2) | (_, 1) => {
-                schema = Some(structure(props, reader.bytes(tag, "Schema")?, Map::new(), depth)?);
+                schema = Some(structure(props, reader.bytes(tag, "Schema")?, Map::new(), at)?);
             }
             (FieldType::SchemaOrArray, 2) => {
-                items.push(structure(props, reader.bytes(tag, "JSONSchemas")?, Map::new(), depth + 1)?);
+                items.push(structure(props, reader.bytes(tag, "JSONSchemas")?, Map::new(), at.deeper(1))?);
             }
             (FieldType::SchemaOrStringArray, 2) => items.push(Value::String(text(reader.bytes(tag, "Property")?))),
             _ => reader.skip(tag)?,

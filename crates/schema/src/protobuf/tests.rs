@@ -143,6 +143,17 @@ fn deep_schemas_are_refused() {
     assert!(matches!(decode(props, &message), Err(ProtobufError::TooDeep(_))));
 }
 
+#[test]
+fn the_number_of_objects_is_limited() {
+    let role = ty("io.k8s.api.rbac.v1.Role");
+    let rules = role.field("rules").expect("rules").number;
+    let mut message = Vec::new();
+    for _ in 0..crate::decode::MAX_OBJECTS {
+        wire::put_bytes(&mut message, rules, b"");
+    }
+    assert_eq!(decode(role, &message), Err(ProtobufError::TooManyObjects));
+}
+
 const MAX_NESTED: usize = 500;
 
 #[test]
