@@ -1,15 +1,15 @@
 //! The differential suite: the same requests to kube-apiserver and to us, the answers compared after masking what must
 //! differ. By default upstream's answers are the recorded ones, so that running it needs no kube-apiserver.
 
-mod case;
+pub(crate) mod case;
 mod compatibility;
-mod diff;
-mod exchange;
+pub(crate) mod diff;
+pub(crate) mod exchange;
 mod golden;
-mod mask;
+pub(crate) mod mask;
 mod select;
-mod servers;
-mod template;
+pub(crate) mod servers;
+pub(crate) mod template;
 mod wire;
 
 use std::path::PathBuf;
@@ -105,8 +105,28 @@ pub fn report(outcomes: &[Outcome]) -> usize {
         outcome.problems.iter().for_each(|problem| println!("    {problem}"));
     }
     let failed = outcomes.iter().filter(|outcome| !outcome.problems.is_empty()).count();
-    println!("conformance: {} passed, {failed} failed", outcomes.len() - failed);
+    println!("compared: {} equal, {failed} different", outcomes.len() - failed);
     failed
+}
+
+/// Behaves as a test program for `cargo test`: takes a filter, names each case, ends with the usual result line.
+pub fn report_as_tests(run: impl FnOnce(String) -> Result<Vec<Outcome>>) -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        return Ok(());
+    }
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).cloned().unwrap_or_default();
+    let outcomes = run(filter)?;
+    println!("\nrunning {} tests", outcomes.len());
+    for outcome in &outcomes {
+        let verdict = if outcome.problems.is_empty() { "ok" } else { "FAILED" };
+        println!("test {} ... {verdict}", outcome.name);
+    }
+    let failed = report(&outcomes);
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    let passed = outcomes.len() - failed;
+    println!("\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out\n");
+    std::process::exit(i32::from(failed > 0));
 }
 
 fn cases_dir() -> PathBuf {

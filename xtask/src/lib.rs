@@ -3,6 +3,7 @@
 
 pub mod conformance;
 pub mod go_module;
+pub mod kubectl;
 pub mod setup;
 pub mod test_run;
 pub mod tools;

@@ -54,6 +54,11 @@ impl Server {
         Ok(Self { client, base: base.trim_end_matches('/').to_owned() })
     }
 
+    /// Scheme, host and port.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Runs a whole case; one answer for each compared step.
     pub fn run(&self, subject: &str, case: &Case) -> Result<Vec<Answer>> {
         let id = identity(subject, &case.name);

@@ -1,0 +1,151 @@
+//! The command-line suite: scripts of real kubectl commands (three minors) run against our server, their output compared with
+//! what the same kubectl printed against kube-apiserver. Recordings are under `conformance/kubectl`, beside the scripts.
+
+mod script;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+
+use crate::conformance::servers::{self, Running};
+use crate::conformance::{Outcome, report};
+use crate::tools::{repository_root, require};
+use script::{Output, Script};
+
+/// The current minor and the two before it, as their programs are named in the tools directory.
+const VERSIONS: [&str; 3] = ["kubectl-1.36", "kubectl-1.35", "kubectl-1.34"];
+/// kubectl is a large program; more at once only fight for the processor.
+const CONCURRENCY: usize = 4;
+
+/// How to run the suite.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Start kube-apiserver and record what kubectl prints against it.
+    #[arg(long)]
+    pub record: bool,
+    /// Run only the scripts whose `version: name` contains this text.
+    #[arg(long, default_value = "")]
+    pub filter: String,
+    /// Use this bailiwick program instead of building it.
+    #[arg(long)]
+    pub bailiwick: Option<PathBuf>,
+}
+
+type Recording = BTreeMap<String, Vec<Output>>;
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<()> {
+    if args.record {
+        return record(args);
+    }
+    let outcomes = compare(args)?;
+    let failed = report(&outcomes);
+    if failed > 0 {
+        bail!("{failed} of {} scripts differ", outcomes.len());
+    }
+    Ok(())
+}
+
+/// Starts our server, runs the scripts with every kubectl and compares with the recordings.
+pub fn compare(args: &Args) -> Result<Vec<Outcome>> {
+    let binary = match &args.bailiwick {
+        Some(path) => path.clone(),
+        None => servers::build_bailiwick()?,
+    };
+    let server = servers::start_bailiwick(&binary)?;
+    let mut recordings = BTreeMap::new();
+    for version in VERSIONS {
+        recordings.insert(version, read_recording(version)?);
+    }
+    let scripts = script::load(&directory().join("scripts.yaml"))?;
+    let outcomes = run_all(&server, &scripts, &args.filter)?.into_iter().map(|(version, script, outputs)| {
+        let recorded = recordings.get(version).and_then(|recording| recording.get(&script.name));
+        Outcome { name: format!("{version}: {}", script.name), problems: judge(script, recorded, outputs) }
+    });
+    Ok(outcomes.collect())
+}
+
+fn judge(script: &Script, recorded: Option<&Vec<Output>>, outputs: Result<Vec<Output>>) -> Vec<String> {
+    let (Some(recorded), outputs) = (recorded, outputs) else {
+        return vec!["no recorded output: run `cargo xtask kubectl --record`".to_owned()];
+    };
+    let outputs = match outputs {
+        Ok(outputs) => outputs,
+        Err(error) => return vec![format!("{error:#}")],
+    };
+    let mut problems = Vec::new();
+    if recorded.len() != outputs.len() {
+        problems.push("the script has changed: record again".to_owned());
+    }
+    for (expected, got) in recorded.iter().zip(&outputs).filter(|(expected, got)| expected != got) {
+        problems.push(format!("$ {}", got.command));
+        problems.extend(expected.differences(got));
+    }
+    match (&script.differs, problems.is_empty()) {
+        (Some(_), true) => vec!["is marked as differing, and does not differ any more: remove `differs`".to_owned()],
+        (Some(_), false) => vec![],
+        (None, _) => problems,
+    }
+}
+
+type Ran<'a> = (&'static str, &'a Script, Result<Vec<Output>>);
+
+/// Every script with every version, in order of version and script.
+fn run_all<'a>(server: &Running, scripts: &'a [Script], filter: &str) -> Result<Vec<Ran<'a>>> {
+    let mut work = Vec::new();
+    for version in VERSIONS {
+        let program = require(version)?;
+        for script in scripts.iter().filter(|script| format!("{version}: {}", script.name).contains(filter)) {
+            work.push((version, program.clone(), script));
+        }
+    }
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(work.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..CONCURRENCY {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((version, program, script)) = work.get(index) else { break };
+                    let outputs = script.run(version, program, server.server.base());
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((index, (*version, *script, outputs)));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, ran)| ran).collect())
+}
+
+fn directory() -> PathBuf {
+    repository_root().join("conformance/kubectl")
+}
+
+fn read_recording(version: &str) -> Result<Recording> {
+    let path = directory().join(format!("{version}.json"));
+    if !path.exists() {
+        return Ok(Recording::new());
+    }
+    serde_json::from_str(&std::fs::read_to_string(&path)?).with_context(|| format!("reading {}", path.display()))
+}
+
+fn record(args: &Args) -> Result<()> {
+    let server = servers::start_kube_apiserver()?;
+    let scripts = script::load(&directory().join("scripts.yaml"))?;
+    let mut recordings: BTreeMap<&str, Recording> = BTreeMap::new();
+    for (version, script, outputs) in run_all(&server, &scripts, &args.filter)? {
+        let outputs = outputs.with_context(|| format!("{version}: {}", script.name))?;
+        recordings.entry(version).or_default().insert(script.name.clone(), outputs);
+    }
+    for (version, recording) in recordings {
+        let mut text = serde_json::to_string_pretty(&recording)?;
+        text.push('\n');
+        std::fs::write(directory().join(format!("{version}.json")), text)?;
+        println!("recorded {} scripts with {version}", recording.len());
+    }
+    Ok(())
+}
