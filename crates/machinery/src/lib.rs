@@ -18,6 +18,7 @@ pub mod table;
 pub mod user;
 pub mod validation;
 pub mod write_options;
+pub mod yaml;
 
 pub use bailiwick_schema::field;
 pub use origin::Origin;

@@ -194,7 +194,8 @@ impl DeleteOptions {
         Self::check(grace_period_seconds, preconditions, policy, orphan, &dry_run)
     }
 
-    /// Fails unless the preconditions hold for an object about to be deleted. `about` builds the conflict from its text.
+    /// Fails unless the preconditions hold for an object about to be deleted; the text is the detail of a conflict about
+    /// the object's kind.
     pub fn check_preconditions(&self, uid: &str, resource_version: &str) -> Result<(), String> {
         let Some(conditions) = &self.preconditions else { return Ok(()) };
         if let Some(wanted) = conditions.uid.as_deref().filter(|wanted| *wanted != uid) {
