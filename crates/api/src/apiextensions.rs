@@ -6,6 +6,7 @@ mod field_path;
 mod names;
 mod schema;
 mod selectable_fields;
+mod shown;
 mod spec;
 mod structural;
 mod versions;

@@ -12,13 +12,16 @@ pub(crate) enum Shape {
     Flag,
     /// A pointer to a scalar.
     Optional,
-    /// Strings.
+    /// A list shown as it is.
     Texts,
     Struct(&'static [Field]),
     Pointer(&'static [Field]),
     List(&'static [Field]),
-    /// A field the API version does not have, or that is never set where it is shown.
-    Nil,
+    Map(&'static [Field]),
+    /// Where the API takes an object or a list of them.
+    OneOrList(&'static [Field]),
+    /// Where the API takes an object or a boolean.
+    OneOrFlag(&'static [Field]),
 }
 
 /// A Go field: its name there, its name in the API, and what it holds.
@@ -51,6 +54,23 @@ fn shown_field(object: &Value, name: &str, shape: &Shape) -> String {
         Shape::Struct(fields) => shown(object.get(name).unwrap_or(&Value::Null), fields),
         Shape::Pointer(fields) => present(object, name).map_or_else(|| "null".to_owned(), |value| shown(value, fields)),
         Shape::List(fields) => shown_list(list(object, name), fields),
-        Shape::Nil => map(object, name).map_or_else(|| "null".to_owned(), |m| Value::Object(m.clone()).to_string()),
+        Shape::Map(fields) => shown_map(object, name, fields),
+        Shape::OneOrList(fields) => match object.get(name) {
+            Some(Value::Array(items)) => format!("{{\"Schema\":null,\"JSONSchemas\":{}}}", shown_list(items, fields)),
+            Some(one @ Value::Object(_)) => format!("{{\"Schema\":{},\"JSONSchemas\":null}}", shown(one, fields)),
+            _ => "null".to_owned(),
+        },
+        Shape::OneOrFlag(fields) => match object.get(name) {
+            Some(Value::Bool(allows)) => format!("{{\"Allows\":{allows},\"Schema\":null}}"),
+            Some(one @ Value::Object(_)) => format!("{{\"Allows\":true,\"Schema\":{}}}", shown(one, fields)),
+            _ => "null".to_owned(),
+        },
     }
+}
+
+fn shown_map(object: &Value, name: &str, fields: &[Field]) -> String {
+    let Some(entries) = map(object, name).filter(|entries| !entries.is_empty()) else { return "null".to_owned() };
+    let entries: Vec<String> =
+        entries.iter().map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), shown(value, fields))).collect();
+    format!("{{{}}}", entries.join(","))
 }

@@ -4,15 +4,17 @@ use bailiwick_machinery::field::{Error, ErrorList, Path};
 use serde_json::Value;
 
 use super::field_path::{Brackets, find};
+use super::shown::shown_schema;
 use super::structural;
 use super::walk::{any_schema, any_within};
+use crate::field_errors::invalid_shown;
 use crate::fields::{flag, list, map, optional_text, present, text, texts};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: &[&str] = &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// Keywords that a schema with a status subresource may not have at its root, because the status is validated alone.
-const NOT_AT_ROOT: [&str; 21] = [
+const NOT_AT_ROOT: [&str; 22] = [
     "id",
     "$schema",
     "$ref",
@@ -34,6 +36,7 @@ const NOT_AT_ROOT: [&str; 21] = [
     "x-kubernetes-int-or-string",
     "x-kubernetes-list-map-keys",
     "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
 ];
 
 /// Faults of stored definitions, made before there were rules against them, that an update may keep.
@@ -101,7 +104,7 @@ fn validate_root_keywords(schema: &Value, path: &Path) -> Option<Error> {
         return Some(Error::invalid(&path.child("type"), kind, detail));
     }
     let detail = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed at the root of the schema if the status subresource is enabled";
-    first.map(|_| Error::invalid(path, schema.clone(), detail))
+    first.map(|_| invalid_shown(path, &shown_schema(schema), detail))
 }
 
 /// What holds where a schema stands.

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::names::{self, Presence};
 use super::schema::{self, Tolerance};
-use super::versions::{Hoisted, SHOWN_VERSION, validate_columns, validate_deprecation, validate_subresources};
+use super::shown::shown_versions;
+use super::versions::{Hoisted, validate_columns, validate_deprecation, validate_subresources};
 use super::walk::{any_schema, schema_of};
 use super::{conversion, selectable_fields};
 use crate::field_errors::{immutable, invalid_shown, shown_string};
 use crate::fields::{flag, list, present, text};
-use crate::go_shape::shown_list;
 
 const SCOPES: &[&str] = &["Cluster", "Namespaced"];
 
@@ -50,10 +50,11 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
                 subresources: own(hoisted.subresources).then(|| path.clone()),
                 columns: own(hoisted.columns).then(|| path.clone()),
                 selectable_fields: own(hoisted.selectable_fields).then(|| path.clone()),
+                no_schema: "may only be set when `version.schema.openAPIV3Schema` is not included",
             },
         ));
     }
-    errors.extend(validate_storage(versions, &path.child("versions")));
+    errors.extend(validate_storage(versions, &hoisted, &path.child("versions")));
     // Upstream's internal type repeats the first name here.
     if let Some(first) = versions.first() {
         errors.extend(names::label(&path.child("version"), text(first, "name"), Presence::Optional));
@@ -72,6 +73,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
                 subresources: hoisted.subresources.then(|| path.clone()),
                 columns: hoisted.columns.then(|| path.clone()),
                 selectable_fields: hoisted.selectable_fields.then(|| path.clone()),
+                no_schema: "may only be set when validations.schema is included",
             },
         ));
     }
@@ -137,9 +139,9 @@ fn require_schemas(spec: &Value, old: Option<&Value>, preserve_unknown: bool, pa
         .collect()
 }
 
-fn validate_storage(versions: &[Value], path: &Path) -> ErrorList {
+fn validate_storage(versions: &[Value], hoisted: &Hoisted, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    let mut wrong = |detail: &str| errors.push(invalid_shown(path, &shown_list(versions, SHOWN_VERSION), detail));
+    let mut wrong = |detail: &str| errors.push(invalid_shown(path, &shown_versions(versions, hoisted), detail));
     let repeated = |(index, version): (usize, &Value)| {
         versions[..index].iter().any(|earlier| text(earlier, "name") == text(version, "name"))
     };
@@ -172,6 +174,8 @@ struct Places {
     subresources: Option<Path>,
     columns: Option<Path>,
     selectable_fields: Option<Path>,
+    /// What to say of selectable fields when the schema is not in the same place; upstream looks no further.
+    no_schema: &'static str,
 }
 
 fn validate_version(
@@ -196,9 +200,9 @@ fn validate_version(
     if let (Some(path), false) = (&places.selectable_fields, fields.is_empty()) {
         let path = path.child("selectableFields");
         let old = old.and_then(|old| present(old, "selectableFields"));
-        match schema {
+        match schema.filter(|_| places.schema.is_some()) {
             Some(schema) => errors.extend(selectable_fields::validate(fields, schema, old, &path)),
-            None => errors.push(Error::invalid(&path, "", "may only be set when validations.schema is included")),
+            None => errors.push(Error::invalid(&path, "", places.no_schema)),
         }
     }
     errors

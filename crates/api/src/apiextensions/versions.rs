@@ -7,26 +7,12 @@ use bailiwick_machinery::field::{Error, ErrorList, Path};
 use serde_json::Value;
 
 use crate::fields::{flag, list, optional_text, present, same, text};
-use crate::go_shape::{Field, Shape};
 
 /// Longer warnings do not fit a header next to others.
 const MAX_DEPRECATION_WARNING_BYTES: usize = 256;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-
-/// How messages show the versions of a definition whose versions have all in common.
-pub(super) const SHOWN_VERSION: &[Field] = &[
-    ("Name", "name", Shape::Text),
-    ("Served", "served", Shape::Flag),
-    ("Storage", "storage", Shape::Flag),
-    ("Deprecated", "deprecated", Shape::Flag),
-    ("DeprecationWarning", "deprecationWarning", Shape::Optional),
-    ("Schema", "\0hoisted", Shape::Nil),
-    ("Subresources", "\0hoisted", Shape::Nil),
-    ("AdditionalPrinterColumns", "\0hoisted", Shape::Nil),
-    ("SelectableFields", "\0hoisted", Shape::Nil),
-];
 
 /// The fields that are the same in all versions.
 #[derive(Clone, Copy, Debug)]
