@@ -42,6 +42,16 @@ pub(super) struct Committer {
     replies: Vec<(oneshot::Sender<Result<TxnOutcome>>, TxnOutcome)>,
 }
 
+/// Sees to it that nobody waits for a committer that has ended, even by a panic.
+struct EndGuard(Arc<Shared>);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.0.fail(Error::Corrupt("the commit thread has ended unexpectedly".into()));
+        self.0.queue.clear();
+    }
+}
+
 impl Committer {
     pub fn new(shared: Arc<Shared>, log: Log) -> Self {
         let options = &shared.options;
@@ -64,6 +74,7 @@ impl Committer {
 
     /// Serves the queue until it is closed, or the store fails.
     pub fn run(mut self, on_commit: impl Fn()) {
+        let _guard = EndGuard(Arc::clone(&self.shared));
         let mut taken = Vec::new();
         let mut idle = Duration::ZERO;
         loop {

@@ -41,7 +41,8 @@ pub enum Access {
 
 /// An open file.
 pub trait DiskFile: Send + Sync + fmt::Debug {
-    fn len(&self) -> io::Result<u64>;
+    /// The file's length in bytes.
+    fn byte_len(&self) -> io::Result<u64>;
     /// Fills `buf` from `offset`; an early end is [`io::ErrorKind::UnexpectedEof`].
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
@@ -129,7 +130,7 @@ impl Disk for RealDisk {
 struct RealFile(File);
 
 impl DiskFile for RealFile {
-    fn len(&self) -> io::Result<u64> {
+    fn byte_len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
 
@@ -145,7 +146,7 @@ impl DiskFile for RealFile {
     fn reserve(&self, len: u64) -> io::Result<()> {
         use rustix::fs::{FallocateFlags, fallocate};
         use rustix::io::Errno;
-        let present = self.len()?;
+        let present = self.byte_len()?;
         if len <= present {
             return Ok(());
         }
@@ -159,7 +160,7 @@ impl DiskFile for RealFile {
 
     #[cfg(not(target_os = "linux"))]
     fn reserve(&self, len: u64) -> io::Result<()> {
-        if len > self.len()? { self.0.set_len(len) } else { Ok(()) }
+        if len > self.byte_len()? { self.0.set_len(len) } else { Ok(()) }
     }
 
     fn sync_data(&self) -> io::Result<()> {

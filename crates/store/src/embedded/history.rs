@@ -64,7 +64,10 @@ impl History {
 
     /// The oldest change at or below `floor`, taken out.
     pub fn pop_through(&mut self, floor: Revision) -> Option<Event> {
-        let event = self.events.pop_front_if(|event| event.revision() <= floor)?;
+        if !self.reaches(floor) {
+            return None;
+        }
+        let event = self.events.pop_front()?;
         self.superseded_bytes -= superseded_bytes(&event);
         Some(event)
     }
@@ -79,8 +82,11 @@ impl History {
     pub fn excess(&mut self, retention: &Retention, now_ms: u64) -> Option<Revision> {
         let age_max_ms = u64::try_from(retention.age_max.as_millis()).unwrap_or(u64::MAX);
         let mut excess = None;
-        while let Some((revision, _)) = self.times.pop_front_if(|(_, time)| time.saturating_add(age_max_ms) < now_ms) {
-            excess = Some(revision);
+        while let Some((revision, time_ms)) = self.times.front()
+            && time_ms.saturating_add(age_max_ms) < now_ms
+        {
+            excess = Some(*revision);
+            self.times.pop_front();
         }
         if self.events.len() > retention.changes_max {
             let keep = retention.changes_max / 10 * 9;

@@ -88,7 +88,7 @@ impl Log {
             Some(Tail { number, stamp, offset }) => {
                 let name = segment_name(number);
                 let file = disk.open(&name, Access::ReadWrite).map_err(|error| failed("open", &name, &error))?;
-                let reserved = file.len().map_err(|error| failed("measure", &name, &error))?;
+                let reserved = file.byte_len().map_err(|error| failed("measure", &name, &error))?;
                 Active { file, number, stamp, offset, reserved }
             }
             None => begin_segment(&*disk, &catalog, 1, base, options.clock.now_ms(), options.reserve_step_bytes)?,
@@ -171,7 +171,7 @@ fn draft_segment(
     reserve_step_bytes: u64,
 ) -> io::Result<(Box<dyn DiskFile>, u64)> {
     let file = if is_recycled { disk.open(draft, Access::ReadWrite)? } else { disk.create(draft)? };
-    let reserved = file.len()?.max(reserve_step_bytes);
+    let reserved = file.byte_len()?.max(reserve_step_bytes);
     file.reserve(reserved)?;
     file.write_all_at(&header.encode(), 0)?;
     Ok((file, reserved))

@@ -81,6 +81,12 @@ impl Queue {
         self.wake(inner);
     }
 
+    /// Gives up on everything that still waits: whoever asked learns it at once.
+    pub fn clear(&self) {
+        let waiting = std::mem::take(&mut self.lock().requests);
+        drop(waiting);
+    }
+
     fn wake(&self, mut inner: MutexGuard<'_, Inner>) {
         let was_waiting = std::mem::take(&mut inner.is_waiting);
         drop(inner);

@@ -390,7 +390,7 @@ fn repair_tail(disk: &dyn Disk, end: &LogEnd) -> Result<()> {
 }
 
 fn zero(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
-    const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     let mut at = from;
     while at < to {
         let len = (to - at).min(ZEROS.len() as u64);
@@ -401,7 +401,7 @@ fn zero(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
 }
 
 pub(super) fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
-    let len = usize::try_from(file.len()?).map_err(io::Error::other)?;
+    let len = usize::try_from(file.byte_len()?).map_err(io::Error::other)?;
     let mut bytes = vec![0; len];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)

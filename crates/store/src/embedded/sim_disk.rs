@@ -164,10 +164,6 @@ impl SimDisk {
         Some((name.clone(), at))
     }
 
-    pub fn file_names(&self) -> Vec<String> {
-        self.lock_inner().names.keys().cloned().collect()
-    }
-
     /// A file's contents, for looking at and for spoiling.
     pub fn edit<T>(&self, name: &str, edit: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let mut inner = self.lock_inner();
@@ -353,7 +349,7 @@ impl SimFile {
 }
 
 impl DiskFile for SimFile {
-    fn len(&self) -> io::Result<u64> {
+    fn byte_len(&self) -> io::Result<u64> {
         self.read(|file| Ok(file.cached.len() as u64))
     }
 

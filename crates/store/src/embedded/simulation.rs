@@ -21,7 +21,7 @@ use super::watch::Watch;
 use super::{Clock, Engine, Options};
 use crate::{Change, Error, Event, Expect, KeyRange, KeyValue, Op, Result, Revision, TxnOutcome, WatchItem};
 
-const RUNS_DEFAULT: u64 = 3000;
+const RUNS_DEFAULT: u64 = 1000;
 const STEPS_PER_RUN: usize = 60;
 const KEYS: u32 = 12;
 

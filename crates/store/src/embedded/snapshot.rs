@@ -272,7 +272,7 @@ fn open(disk: &dyn Disk, name: &str) -> Result<(Box<dyn DiskFile>, Layout)> {
         _ => io_error(disk, "read", name, error),
     };
     let file = disk.open(name, Access::Read).map_err(|error| read_error(&error))?;
-    let file_bytes = file.len().map_err(|error| read_error(&error))?;
+    let file_bytes = file.byte_len().map_err(|error| read_error(&error))?;
     let mut header = [0; HEADER_LEN];
     file.read_exact_at(&mut header, 0).map_err(|error| read_error(&error))?;
     let header = SnapshotHeader::decode(&header)

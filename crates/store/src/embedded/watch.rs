@@ -144,13 +144,11 @@ impl Watch {
 
 /// Copies changes of `range` after `position`, and moves it past what was looked at. True when nothing is left.
 fn collect(state: &State, range: &KeyRange, position: &mut Revision, events: &mut Vec<Event>) -> bool {
-    let mut looked_at = 0;
-    for event in state.history().after(*position) {
+    for (looked_at, event) in state.history().after(*position).enumerate() {
         let is_new_revision = event.revision() != *position;
         if is_new_revision && (events.len() >= BATCH_EVENTS_MAX || looked_at >= POLL_CHANGES_MAX) {
             return false;
         }
-        looked_at += 1;
         *position = event.revision();
         if range.contains(event.key()) {
             events.push(event.clone());
