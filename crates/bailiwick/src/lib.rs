@@ -1,1 +1,10 @@
-//! b
+//! Bailiwick as a library: compose a control plane from its parts and run it in your own process.
+//!
+//! [`ControlPlane::builder`] chooses the store, what is served and who gets in; [`Running`] is the result. The binary is
+//! a thin command line around it.
+
+mod bootstrap;
+mod control_plane;
+mod rbac_feed;
+
+pub use control_plane::{AuthorizationMode, Builder, ControlPlane, Error, Running, StoreOptions};

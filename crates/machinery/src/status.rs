@@ -100,7 +100,13 @@ impl ApiError {
 
     /// 422 with one cause per field error.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &ErrorList) -> Self {
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        // Equal texts are said once in the message, as upstream does; the causes keep them all.
+        let mut texts: Vec<String> = Vec::with_capacity(errors.len());
+        for text in errors.iter().map(ToString::to_string) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let list = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

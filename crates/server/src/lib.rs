@@ -1,1 +1,25 @@
-//! placeholder
+//! The API server: TLS and HTTP, the request pipeline, one generic handler for every resource, discovery and health.
+//!
+//! [`ApiServer`] is the whole of it without a socket, which is how in-process clients reach it; [`http::Listener`] puts
+//! it on the network. It reads through [`cache`] and writes through the store's transactions, and knows resources only by
+//! their descriptors.
+
+pub mod cache;
+mod discovery;
+mod encode;
+mod handlers;
+mod health;
+pub mod http;
+mod local;
+mod lookup;
+mod metrics;
+mod openapi;
+mod registry;
+mod request_info;
+mod server;
+
+pub use registry::{Registry, Served, TenantId};
+pub use local::LocalService;
+pub use lookup::StoredObjects;
+pub use request_info::RequestInfo;
+pub use server::{ApiServer, Config, Connection};

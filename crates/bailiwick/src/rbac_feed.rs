@@ -1,0 +1,34 @@
+//! Keeps the RBAC index equal to the stored roles and bindings: a change is in the index before anybody can read it.
+
+use std::sync::Arc;
+
+use bailiwick_auth::authz::rbac::{Change, Rbac, RbacKind};
+use bailiwick_server::Registry;
+use bailiwick_server::cache::{Caches, Event};
+use bailiwick_store as store;
+
+/// Fills the index and subscribes it to changes.
+pub async fn connect(rbac: &Rbac, registry: &Registry, caches: &Arc<Caches>) -> store::Result<()> {
+    for served in registry.all() {
+        let kind = RbacKind::from_plural(&served.resource.plural);
+        let (Some(kind), Some(spec)) = (kind.filter(|_| served.resource.group == "rbac.authorization.k8s.io"), &served.cache)
+        else {
+            continue;
+        };
+        let rbac = rbac.clone();
+        caches.resource(spec).await?.subscribe(Box::new(move |event| apply(&rbac, kind, event)));
+    }
+    Ok(())
+}
+
+fn apply(rbac: &Rbac, kind: RbacKind, event: &Event) {
+    let object = &event.object;
+    if event.deleted {
+        rbac.apply(kind, Change::Deleted { namespace: object.namespace(), name: object.name() });
+        return;
+    }
+    match object.to_value() {
+        Ok(value) => rbac.apply(kind, Change::Stored(&value)),
+        Err(error) => tracing::error!(%error, name = object.name(), "stored RBAC object cannot be read"),
+    }
+}

@@ -1,0 +1,210 @@
+//! The one follower of the store's log, and the caches it keeps current.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use bailiwick_store::{self as store, KeyRange, RangeRequest, Revision, Store, WatchItem};
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::sync::{Notify, OnceCell};
+
+use super::{CacheSpec, ResourceCache};
+
+/// Between attempts to follow a store that does not answer.
+const RECONNECT_DELAY: Duration = Duration::from_millis(200);
+
+/// Keys are `<tenant>/<group>/<resource>/…`: this many slashes end the prefix of one resource.
+const PREFIX_SEGMENTS: usize = 3;
+
+type Entry = Arc<OnceCell<Arc<ResourceCache>>>;
+
+/// Every resource's cache, each loaded when first used.
+pub struct Caches {
+    store: Arc<dyn Store>,
+    entries: RwLock<HashMap<Bytes, Entry>>,
+    /// What the feed consults: caches from the moment they start to load.
+    fed: RwLock<HashMap<Bytes, Arc<ResourceCache>>>,
+    /// Everything up to this revision has been applied.
+    applied: AtomicU64,
+    moved: Notify,
+}
+
+/// The task that follows the store; ends when dropped.
+pub struct Feed(tokio::task::JoinHandle<()>);
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Caches {
+    /// Starts to follow `store` from its present revision.
+    pub async fn start(store: Arc<dyn Store>) -> store::Result<(Arc<Self>, Feed)> {
+        let revision = store.revision().await?;
+        let caches = Arc::new(Self {
+            store,
+            entries: RwLock::default(),
+            fed: RwLock::default(),
+            applied: AtomicU64::new(revision.0),
+            moved: Notify::new(),
+        });
+        let feed = Feed(tokio::spawn(caches.clone().follow()));
+        Ok((caches, feed))
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The feed's position: every change up to it is visible in every loaded cache.
+    pub fn applied(&self) -> Revision {
+        Revision(self.applied.load(Ordering::Acquire))
+    }
+
+    /// Waits until the caches show everything up to `revision`.
+    pub async fn wait_for(&self, revision: Revision) -> store::Result<()> {
+        if self.applied() >= revision {
+            return Ok(());
+        }
+        let mut asked = false;
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if self.applied() >= revision {
+                return Ok(());
+            }
+            if !asked {
+                asked = true;
+                self.store.request_progress().await?;
+            }
+            moved.await;
+        }
+    }
+
+    /// Waits until the caches show every write that was acknowledged before this call.
+    pub async fn wait_current(&self) -> store::Result<Revision> {
+        let revision = self.store.revision().await?;
+        self.wait_for(revision).await?;
+        Ok(revision)
+    }
+
+    /// The cache of a resource, loaded if this is its first use.
+    pub async fn resource(&self, spec: &CacheSpec) -> store::Result<Arc<ResourceCache>> {
+        if let Some(cache) = self.loaded(&spec.prefix) {
+            return Ok(cache);
+        }
+        let entry = {
+            let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+            entries.entry(spec.prefix.clone()).or_default().clone()
+        };
+        entry.get_or_try_init(|| self.load(spec)).await.cloned()
+    }
+
+    fn loaded(&self, prefix: &Bytes) -> Option<Arc<ResourceCache>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).get(prefix)?.get().cloned()
+    }
+
+    async fn load(&self, spec: &CacheSpec) -> store::Result<Arc<ResourceCache>> {
+        let cache = Arc::new(ResourceCache::loading(spec.clone()));
+        // From here on the feed sets changes aside for this cache, so none is lost between the read and the switch.
+        self.fed.write().unwrap_or_else(PoisonError::into_inner).insert(spec.prefix.clone(), cache.clone());
+        let range = KeyRange::prefix(spec.prefix.clone());
+        let loaded = self.store.range(RangeRequest { range, at: None, limit: None }).await?;
+        let (installing, entries) = (cache.clone(), loaded.entries.len());
+        let install = move || installing.install(&loaded);
+        // Parsing a few objects is quicker than a thread switch; parsing a million must not stall the others.
+        if entries < 1000 {
+            install();
+        } else if let Err(error) = tokio::task::spawn_blocking(install).await {
+            return Err(store::Error::Unavailable(format!("loading a cache failed: {error}")));
+        }
+        Ok(cache)
+    }
+
+    /// All loaded caches.
+    pub fn all(&self) -> Vec<Arc<ResourceCache>> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.values().filter_map(|entry| entry.get().cloned()).collect()
+    }
+
+    /// Ends every watch, so that connections can drain.
+    pub fn close_watchers(&self) {
+        self.all().iter().for_each(|cache| cache.close_watchers());
+    }
+
+    async fn follow(self: Arc<Self>) {
+        loop {
+            match self.follow_once().await {
+                Err(error @ store::Error::Compacted { .. }) => {
+                    tracing::error!(%error, "the store forgot changes before they were seen; reading everything again");
+                    self.reset().await;
+                }
+                Err(store::Error::Closed) => return,
+                Err(error) => tracing::warn!(%error, "following the store was interrupted; resuming"),
+                Ok(()) => {}
+            }
+            tokio::time::sleep(RECONNECT_DELAY).await;
+        }
+    }
+
+    async fn follow_once(&self) -> store::Result<()> {
+        let everything = KeyRange::prefix(Bytes::new());
+        let mut stream = self.store.watch(everything, self.applied()).await?;
+        while let Some(item) = stream.next().await {
+            match item? {
+                WatchItem::Events(events) => self.apply(&events),
+                WatchItem::Progress(revision) => self.advance(revision),
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, events: &[store::Event]) {
+        let Some(last) = events.last() else { return };
+        {
+            let fed = self.fed.read().unwrap_or_else(PoisonError::into_inner);
+            for run in events.chunk_by(|a, b| resource_prefix(a.key()) == resource_prefix(b.key())) {
+                let prefix = run.first().map(|event| resource_prefix(event.key())).unwrap_or_default();
+                if let Some(cache) = fed.get(prefix) {
+                    cache.apply(run.iter());
+                }
+            }
+        }
+        self.advance(last.revision());
+    }
+
+    fn advance(&self, revision: Revision) {
+        self.applied.fetch_max(revision.0, Ordering::AcqRel);
+        self.moved.notify_waiters();
+    }
+
+    /// Drops all caches and watchers: clients list anew.
+    async fn reset(&self) {
+        self.close_watchers();
+        self.fed.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.entries.write().unwrap_or_else(PoisonError::into_inner).clear();
+        if let Ok(revision) = self.store.revision().await {
+            self.advance(revision);
+        }
+    }
+}
+
+/// The part of a key that names its resource.
+fn resource_prefix(key: &[u8]) -> &[u8] {
+    memchr::memchr_iter(b'/', key).nth(PREFIX_SEGMENTS - 1).map_or(key, |end| &key[..=end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resource_prefix;
+
+    #[test]
+    fn a_prefix_is_tenant_group_and_resource() {
+        assert_eq!(resource_prefix(b"root/core/configmaps/ns/name"), b"root/core/configmaps/");
+        assert_eq!(resource_prefix(b"root/core"), b"root/core");
+    }
+}

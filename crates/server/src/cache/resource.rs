@@ -1,0 +1,225 @@
+//! All objects of one resource in memory, in key order, and the watchers that follow them.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bailiwick_machinery::resource::SelectableField;
+use bailiwick_store::{self as store, Change, KeyRange, KeyValue, RangeResponse, Revision};
+use bytes::Bytes;
+use imbl::OrdMap;
+
+use super::{Event, Filter, KeyLayout, Object, Watcher};
+
+/// What a cache must know of its resource.
+#[derive(Clone, Debug)]
+pub struct CacheSpec {
+    /// The key prefix of all its objects, with the closing slash.
+    pub prefix: Bytes,
+    pub namespaced: bool,
+    pub selectable_fields: Vec<SelectableField>,
+}
+
+impl CacheSpec {
+    pub fn layout(&self) -> KeyLayout {
+        KeyLayout { prefix_len: self.prefix.len(), namespaced: self.namespaced }
+    }
+
+    /// Parses a stored entry. Unreadable ones are logged and left out: one damaged object must not hide the others.
+    pub fn parse(&self, kv: &KeyValue) -> Option<Arc<Object>> {
+        match Object::parse(kv, self.layout(), &self.selectable_fields) {
+            Ok(object) => Some(Arc::new(object)),
+            Err(error) => {
+                tracing::error!(%error, "stored object left out");
+                None
+            }
+        }
+    }
+}
+
+/// The objects of a resource at one revision. Cheap to clone; never changes.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub objects: OrdMap<Bytes, Arc<Object>>,
+    pub revision: Revision,
+}
+
+impl Snapshot {
+    /// Objects whose keys lie in `range`, in order.
+    pub fn range(&self, range: &KeyRange) -> impl Iterator<Item = &Arc<Object>> {
+        let start = range.start.clone();
+        let end = range.end.clone();
+        self.objects
+            .range(start..)
+            .take_while(move |(key, _)| end.as_ref().is_none_or(|end| *key < end))
+            .map(|(_, object)| object)
+    }
+}
+
+struct Ready {
+    objects: OrdMap<Bytes, Arc<Object>>,
+    /// The last change applied, or the revision loaded at.
+    revision: Revision,
+    watchers: Vec<Arc<Watcher>>,
+    subscribers: Vec<Subscriber>,
+}
+
+/// Called with every change before anybody can read it. Must be quick and must not call back into the cache.
+pub type Subscriber = Box<dyn Fn(&Event) + Send + Sync>;
+
+enum State {
+    /// Changes that arrive while the objects are being read.
+    Loading(Vec<store::Event>),
+    Ready(Ready),
+}
+
+/// One resource's objects, current to the feed.
+pub struct ResourceCache {
+    pub spec: CacheSpec,
+    state: RwLock<State>,
+}
+
+impl ResourceCache {
+    pub(super) fn loading(spec: CacheSpec) -> Self {
+        Self { spec, state: RwLock::new(State::Loading(Vec::new())) }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Installs what was read from the store, then the changes that happened meanwhile.
+    pub(super) fn install(&self, loaded: &RangeResponse) {
+        let objects: OrdMap<Bytes, Arc<Object>> =
+            loaded.entries.iter().filter_map(|kv| Some((kv.key.clone(), self.spec.parse(kv)?))).collect();
+        let mut ready = Ready { objects, revision: loaded.revision, watchers: Vec::new(), subscribers: Vec::new() };
+        let mut state = self.write();
+        if let State::Loading(missed) = &mut *state {
+            for event in std::mem::take(missed) {
+                self.apply_ready(&mut ready, &event);
+            }
+            *state = State::Ready(ready);
+        }
+    }
+
+    /// Applies changes in order.
+    pub(super) fn apply<'a>(&self, events: impl Iterator<Item = &'a store::Event>) {
+        match &mut *self.write() {
+            State::Loading(missed) => missed.extend(events.cloned()),
+            State::Ready(ready) => events.for_each(|event| self.apply_ready(ready, event)),
+        }
+    }
+
+    fn apply_ready(&self, ready: &mut Ready, event: &store::Event) {
+        if event.revision() <= ready.revision {
+            return;
+        }
+        ready.revision = event.revision();
+        let Some(event) = self.to_event(event, |key| ready.objects.get(key).cloned()) else { return };
+        if event.deleted {
+            ready.objects.remove(event.object.key());
+        } else {
+            ready.objects.insert(event.object.key().clone(), event.object.clone());
+        }
+        ready.subscribers.iter().for_each(|subscriber| subscriber(&event));
+        if !ready.watchers.is_empty() {
+            let event = Arc::new(event);
+            ready.watchers.retain(|watcher| watcher.offer(&event));
+        }
+    }
+
+    /// A store change as an object event; `previous` finds the state before it.
+    fn to_event(&self, event: &store::Event, previous: impl Fn(&Bytes) -> Option<Arc<Object>>) -> Option<Event> {
+        let before = previous(event.key());
+        match &event.change {
+            Change::Put(kv) => Some(Event::new(self.spec.parse(kv)?, before, false)),
+            Change::Delete { revision, .. } => {
+                let before = before?;
+                Some(Event::new(Arc::new(before.at_revision(*revision)), Some(before), true))
+            }
+        }
+    }
+
+    /// Past changes, read from the store's history, as object events.
+    pub fn replay(&self, events: &[store::Event]) -> Vec<Arc<Event>> {
+        let convert = |event: &store::Event| {
+            self.to_event(event, |_| event.previous.as_ref().and_then(|kv| self.spec.parse(kv))).map(Arc::new)
+        };
+        events.iter().filter_map(convert).collect()
+    }
+
+    /// One object, as of the last applied change.
+    pub fn get(&self, key: &[u8]) -> Option<Arc<Object>> {
+        match &*self.read() {
+            State::Loading(_) => None,
+            State::Ready(ready) => ready.objects.get(key).cloned(),
+        }
+    }
+
+    /// All objects. `applied` is the feed's position read before this call; the snapshot holds at the later of the two.
+    pub fn snapshot(&self, applied: Revision) -> Snapshot {
+        match &*self.read() {
+            State::Loading(_) => Snapshot { objects: OrdMap::new(), revision: applied },
+            State::Ready(ready) => {
+                Snapshot { objects: ready.objects.clone(), revision: ready.revision.max(applied) }
+            }
+        }
+    }
+
+    /// Registers a watcher for changes after the returned snapshot, so that nothing falls between the two. With `after`
+    /// beyond the snapshot the changes up to it are left out.
+    pub fn watch(&self, filter: Filter, applied: Revision, after: Option<Revision>) -> (Snapshot, Arc<Watcher>) {
+        let mut state = self.write();
+        let State::Ready(ready) = &mut *state else {
+            // Only loaded caches are handed out, so this watcher can never miss anything; it just sees nothing.
+            let snapshot = Snapshot { objects: OrdMap::new(), revision: applied };
+            return (snapshot, Arc::new(Watcher::new(filter, applied)));
+        };
+        let revision = ready.revision.max(applied);
+        let watcher = Arc::new(Watcher::new(filter, after.unwrap_or_default().max(ready.revision)));
+        ready.watchers.push(watcher.clone());
+        (Snapshot { objects: ready.objects.clone(), revision }, watcher)
+    }
+
+    /// Tells `subscriber` of every object there is and of every change from now on, in order and without a gap.
+    pub fn subscribe(&self, subscriber: Subscriber) {
+        if let State::Ready(ready) = &mut *self.write() {
+            for object in ready.objects.values() {
+                subscriber(&Event::new(object.clone(), None, false));
+            }
+            ready.subscribers.push(subscriber);
+        }
+    }
+
+    /// Forgets a watcher whose client has gone.
+    pub fn unwatch(&self, watcher: &Arc<Watcher>) {
+        if let State::Ready(ready) = &mut *self.write() {
+            ready.watchers.retain(|other| !Arc::ptr_eq(other, watcher));
+        }
+    }
+
+    /// The last change applied to this resource.
+    pub fn last_change(&self) -> Revision {
+        match &*self.read() {
+            State::Loading(_) => Revision::default(),
+            State::Ready(ready) => ready.revision,
+        }
+    }
+
+    /// How many objects and watchers there are, for metrics.
+    pub fn counts(&self) -> (usize, usize) {
+        match &*self.read() {
+            State::Loading(_) => (0, 0),
+            State::Ready(ready) => (ready.objects.len(), ready.watchers.len()),
+        }
+    }
+
+    /// Ends every watch; clients resume elsewhere or later.
+    pub fn close_watchers(&self) {
+        if let State::Ready(ready) = &mut *self.write() {
+            ready.watchers.drain(..).for_each(|watcher| watcher.close());
+        }
+    }
+}

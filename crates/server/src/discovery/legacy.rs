@@ -1,0 +1,105 @@
+//! Discovery as it always was: one document per group version, which older clients walk one by one.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::ordered_groups;
+use crate::registry::{Registry, Served};
+use bailiwick_machinery::resource::{Storage, Subresource};
+
+/// `/api`.
+pub fn api_versions(registry: &Registry, address: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": registry.groups().get("").cloned().unwrap_or_default(),
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    })
+}
+
+/// `/apis`.
+pub fn api_group_list(registry: &Registry) -> Value {
+    let groups: Vec<Value> = ordered_groups(registry).into_iter().filter_map(|g| group(registry, g)).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/<group>`.
+pub fn api_group(registry: &Registry, name: &str) -> Option<Value> {
+    let mut value = group(registry, name)?;
+    value["kind"] = "APIGroup".into();
+    value["apiVersion"] = "v1".into();
+    Some(value)
+}
+
+fn group(registry: &Registry, name: &str) -> Option<Value> {
+    let versions: Vec<Value> = registry
+        .groups()
+        .get(name)?
+        .iter()
+        .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
+        .collect();
+    Some(json!({"name": name, "preferredVersion": versions.first(), "versions": versions}))
+}
+
+/// `/api/v1` and `/apis/<group>/<version>`.
+pub fn api_resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    if !registry.has_group_version(group, version) {
+        return None;
+    }
+    let mut resources = Vec::new();
+    for served in registry.resources_of(group, version) {
+        resources.push(resource(served));
+        let mut subresources: Vec<&Subresource> = served.resource.subresources.iter().collect();
+        subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        resources.extend(subresources.into_iter().map(|subresource| subresource_entry(served, subresource)));
+    }
+    let mut list = json!({"kind": "APIResourceList", "resources": resources});
+    if group.is_empty() {
+        list["groupVersion"] = version.into();
+    } else {
+        list["apiVersion"] = "v1".into();
+        list["groupVersion"] = format!("{group}/{version}").into();
+    }
+    Some(list)
+}
+
+fn resource(served: &Served) -> Value {
+    let resource = &served.resource;
+    let mut entry = Map::new();
+    entry.insert("name".into(), resource.plural.as_str().into());
+    entry.insert("singularName".into(), resource.singular.as_str().into());
+    entry.insert("namespaced".into(), resource.namespaced().into());
+    entry.insert("kind".into(), resource.kind.as_str().into());
+    entry.insert("verbs".into(), resource.verbs.clone().into());
+    if !resource.short_names.is_empty() {
+        entry.insert("shortNames".into(), resource.short_names.clone().into());
+    }
+    if !resource.categories.is_empty() {
+        entry.insert("categories".into(), resource.categories.clone().into());
+    }
+    if let Some(hash) = storage_version_hash(served) {
+        entry.insert("storageVersionHash".into(), hash.into());
+    }
+    Value::Object(entry)
+}
+
+fn subresource_entry(served: &Served, subresource: &Subresource) -> Value {
+    let mut entry = json!({
+        "name": format!("{}/{}", served.resource.plural, subresource.name), "singularName": "",
+        "namespaced": served.resource.namespaced(), "kind": served.resource.kind, "verbs": subresource.verbs,
+    });
+    if let Some(kind) = &subresource.kind {
+        entry["group"] = kind.group.as_str().into();
+        entry["version"] = kind.version.as_str().into();
+        entry["kind"] = kind.kind.as_str().into();
+    }
+    entry
+}
+
+/// Changes when objects are stored in another version; clients use it to notice migrations.
+fn storage_version_hash(served: &Served) -> Option<String> {
+    let Storage::Stored(stored) = &served.resource.storage else { return None };
+    let input = format!("{}/{}/{}", stored.group, served.resource.version, served.resource.kind);
+    Some(STANDARD.encode(&Sha256::digest(input.as_bytes())[..8]))
+}

@@ -1,0 +1,245 @@
+//! From stored objects to bytes in the form a client asked for: JSON, YAML or protobuf; whole, metadata only or as a Table.
+//!
+//! The common case, JSON of the stored version, copies bytes and parses nothing. Everything else goes through a JSON
+//! value. An [`Encoder`] is made once per request.
+
+pub mod gzip;
+mod partial;
+mod table;
+mod watch;
+
+use std::sync::Arc;
+
+use bailiwick_machinery::media::{MediaType, MetaVersion};
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::yaml;
+use bailiwick_schema::protobuf;
+use bailiwick_schema::types::Types;
+use bailiwick_store::Revision;
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::cache::Object;
+use crate::registry::Served;
+
+pub use table::IncludeObject;
+pub use watch::Bookmark;
+
+/// Metadata of a list answer.
+#[derive(Clone, Debug, Default)]
+pub struct ListMeta {
+    pub resource_version: Revision,
+    /// Empty when this is the last page.
+    pub continue_token: String,
+    pub remaining: Option<u64>,
+}
+
+impl ListMeta {
+    fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("resourceVersion".into(), self.resource_version.to_string().into());
+        if !self.continue_token.is_empty() {
+            map.insert("continue".into(), self.continue_token.clone().into());
+        }
+        if let Some(remaining) = self.remaining {
+            map.insert("remainingItemCount".into(), remaining.into());
+        }
+        Value::Object(map)
+    }
+}
+
+/// Whether JSON is indented for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    Compact,
+    Pretty,
+}
+
+/// How much of an object goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Whole,
+    Metadata,
+    Table,
+}
+
+/// Encodes objects of one resource for one request.
+#[derive(Clone)]
+pub struct Encoder {
+    served: Arc<Served>,
+    media: MediaType,
+    shape: Shape,
+    /// The version of `meta.k8s.io` that tables and metadata are written in.
+    meta: MetaVersion,
+    layout: Layout,
+    include: IncludeObject,
+    /// Ages in tables count from here.
+    now: Timestamp,
+}
+
+impl Encoder {
+    pub fn new(
+        served: Arc<Served>,
+        media: MediaType,
+        (shape, meta): (Shape, MetaVersion),
+        layout: Layout,
+        include: IncludeObject,
+        now: Timestamp,
+    ) -> Self {
+        Self { served, media, shape, meta, layout, include, now }
+    }
+
+    pub fn content_type(&self) -> &'static str {
+        self.media.as_str()
+    }
+
+    /// Whether stored bytes can go out as they are.
+    fn serves_stored_bytes(&self) -> bool {
+        self.media == MediaType::Json
+            && self.layout == Layout::Compact
+            && self.served.resource.strategy.stored_as_served()
+    }
+
+    /// One object.
+    pub fn object(&self, object: &Object) -> ApiResult<Bytes> {
+        if self.serves_stored_bytes() {
+            match self.shape {
+                Shape::Whole => return Ok(object.to_json().into()),
+                Shape::Metadata => return Ok(partial::object_json(object, self.meta).into()),
+                _ => {}
+            }
+        }
+        let value = self.to_value(object)?;
+        match self.shape {
+            Shape::Table => {
+                let meta = ListMeta { resource_version: object.revision, ..ListMeta::default() };
+                self.value(&self.table_of(&meta, std::slice::from_ref(&value)))
+            }
+            _ => self.value(&value),
+        }
+    }
+
+    /// One object as a tree in the served version, cut to metadata if that was asked for.
+    fn to_value(&self, object: &Object) -> ApiResult<Value> {
+        let value = self.served_value(object)?;
+        Ok(if self.shape == Shape::Metadata { partial::of_value(value, self.meta) } else { value })
+    }
+
+    fn served_value(&self, object: &Object) -> ApiResult<Value> {
+        let mut value = object.to_value().map_err(ApiError::internal)?;
+        if !self.served.resource.strategy.stored_as_served() {
+            self.served.resource.strategy.from_storage(&mut value);
+        }
+        Ok(value)
+    }
+
+    /// Any API object (a Status, a review, a whole list) in the negotiated media type.
+    pub fn value(&self, value: &Value) -> ApiResult<Bytes> {
+        encode_value(self.media, self.layout, value)
+    }
+
+    /// Whether a list can be written piece by piece.
+    pub fn streams_lists(&self) -> bool {
+        self.media == MediaType::Json && self.layout == Layout::Compact
+    }
+
+    /// The list's bytes before the first item. Only for encoders that stream.
+    pub fn write_list_head(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+        match self.shape {
+            Shape::Table => self.write_table_head(meta, out),
+            _ => {
+                let (kind, api_version) = self.list_kind();
+                let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":");
+                out.extend_from_slice(head.as_bytes());
+                write_value(&meta.to_value(), out);
+                out.extend_from_slice(b",\"items\":[");
+            }
+        }
+    }
+
+    pub fn write_list_item(&self, object: &Object, out: &mut Vec<u8>) {
+        if self.shape == Shape::Table {
+            match self.served_value(object) {
+                Ok(value) => write_value(&self.row(&value), out),
+                Err(error) => tracing::error!(%error, "object left out of a table"),
+            }
+        } else if self.serves_stored_bytes() {
+            match self.shape {
+                Shape::Metadata => partial::write_object_json(object, self.meta, out),
+                _ if self.served.resource.native.is_some() => object.write_list_item(out),
+                _ => object.write_json(out),
+            }
+        } else {
+            match self.item_value(object) {
+                Ok(value) => write_value(&value, out),
+                Err(error) => tracing::error!(%error, "object left out of a list"),
+            }
+        }
+    }
+
+    pub fn write_list_tail(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"]}");
+    }
+
+    /// A list that cannot be streamed: YAML, indented JSON, protobuf.
+    pub fn whole_list(&self, meta: &ListMeta, objects: Vec<Arc<Object>>) -> ApiResult<Bytes> {
+        let values: Vec<Value> = objects.iter().map(|object| self.item_value(object)).collect::<ApiResult<_>>()?;
+        if self.shape == Shape::Table {
+            return self.value(&self.table_of(meta, &values));
+        }
+        let (kind, api_version) = self.list_kind();
+        self.value(&json!({
+            "kind": kind, "apiVersion": api_version, "metadata": meta.to_value(), "items": values,
+        }))
+    }
+
+    /// An item of a typed list: without kind and apiVersion, which the list implies.
+    fn item_value(&self, object: &Object) -> ApiResult<Value> {
+        let mut value = self.to_value(object)?;
+        if self.shape == Shape::Whole && self.served.resource.native.is_some() {
+            if let Some(map) = value.as_object_mut() {
+                map.remove("kind");
+                map.remove("apiVersion");
+            }
+        }
+        Ok(value)
+    }
+
+    fn list_kind(&self) -> (&str, &str) {
+        match self.shape {
+            Shape::Metadata => ("PartialObjectMetadataList", self.meta.api_version()),
+            _ => (&self.served.resource.list_kind, &self.served.api_version),
+        }
+    }
+}
+
+/// Any API object in a media type. Protobuf needs the object's kind to be a native one.
+pub fn encode_value(media: MediaType, layout: Layout, value: &Value) -> ApiResult<Bytes> {
+    match (media, layout) {
+        (MediaType::Json, Layout::Compact) => Ok(serde_json::to_vec(value).map_err(ApiError::internal)?.into()),
+        (MediaType::Json, Layout::Pretty) => {
+            let mut text = serde_json::to_vec_pretty(value).map_err(ApiError::internal)?;
+            text.push(b'\n');
+            Ok(text.into())
+        }
+        (MediaType::Yaml, _) => Ok(yaml::encode(value).into()),
+        (MediaType::Protobuf, _) => encode_protobuf(value),
+    }
+}
+
+fn encode_protobuf(value: &Value) -> ApiResult<Bytes> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let native = Types::native().by_gvk(group, version, kind);
+    let Some(native) = native else {
+        return Err(ApiError::not_acceptable(format!("{api_version} {kind} has no protobuf form")));
+    };
+    protobuf::encode_object(native, value).map(Bytes::from).map_err(ApiError::internal)
+}
+
+/// A JSON value always serializes into memory.
+fn write_value(value: &Value, out: &mut Vec<u8>) {
+    let _ = serde_json::to_writer(out, value);
+}

@@ -1,0 +1,48 @@
+//! Table answers: the rows and columns that `kubectl get` prints.
+
+use serde_json::{Value, json};
+
+use super::{Encoder, ListMeta, partial, write_value};
+
+/// What of each object a table row carries besides its cells (`?includeObject=`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum IncludeObject {
+    None,
+    #[default]
+    Metadata,
+    Object,
+}
+
+impl Encoder {
+    pub(super) fn columns(&self) -> Value {
+        self.served.resource.table.columns().iter().map(|column| column.to_json()).collect()
+    }
+
+    /// One row; `object` is in the served version.
+    pub(super) fn row(&self, object: &Value) -> Value {
+        let cells = self.served.resource.table.cells(object, self.now);
+        let included = match self.include {
+            IncludeObject::None => return json!({"cells": cells, "object": null}),
+            IncludeObject::Metadata => partial::of_value(json!({"metadata": object["metadata"]}), self.meta),
+            IncludeObject::Object => object.clone(),
+        };
+        json!({"cells": cells, "object": included})
+    }
+
+    pub(super) fn table_of(&self, meta: &ListMeta, objects: &[Value]) -> Value {
+        json!({
+            "kind": "Table", "apiVersion": self.meta.api_version(), "metadata": meta.to_value(),
+            "columnDefinitions": self.columns(),
+            "rows": objects.iter().map(|object| self.row(object)).collect::<Vec<_>>(),
+        })
+    }
+
+    pub(super) fn write_table_head(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+        let head = format!("{{\"kind\":\"Table\",\"apiVersion\":\"{}\",\"metadata\":", self.meta.api_version());
+        out.extend_from_slice(head.as_bytes());
+        write_value(&meta.to_value(), out);
+        out.extend_from_slice(b",\"columnDefinitions\":");
+        write_value(&self.columns(), out);
+        out.extend_from_slice(b",\"rows\":[");
+    }
+}

@@ -1,0 +1,16 @@
+//! One handler per verb, for every resource there is.
+
+pub mod admit;
+pub mod body;
+pub mod create;
+pub mod delete;
+pub mod delete_collection;
+pub mod get;
+pub mod list;
+pub mod patch;
+pub mod request;
+pub mod review;
+pub mod token;
+pub mod update;
+pub mod watch;
+pub mod write;

@@ -1,0 +1,210 @@
+//! From request bytes to an object of the expected type.
+
+use bailiwick_machinery::media::{self, MediaType};
+use bailiwick_machinery::resource::GroupVersion;
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::write_options::{DeleteOptions, FieldValidation};
+use bailiwick_machinery::yaml;
+use bailiwick_schema::decode::{self, Decoded};
+use bailiwick_schema::protobuf;
+use bailiwick_schema::types::{Type, Types};
+use serde_json::Value;
+
+use super::request::Request;
+
+/// What a body must be.
+pub struct Expected<'a> {
+    pub group: &'a str,
+    pub version: &'a str,
+    pub kind: &'a str,
+    pub native: Option<&'static Type>,
+}
+
+impl<'a> Expected<'a> {
+    /// The kind the request's path takes: the resource's own, or the subresource's where that has one.
+    pub fn of(rq: &'a Request<'_>) -> Self {
+        let resource = &rq.served.resource;
+        match rq.subresource().and_then(|subresource| subresource.kind.as_ref()) {
+            Some(kind) => Self {
+                group: &kind.group,
+                version: &kind.version,
+                kind: &kind.kind,
+                native: Types::native().by_gvk(&kind.group, &kind.version, &kind.kind),
+            },
+            None => Self {
+                group: &resource.group,
+                version: &resource.version,
+                kind: &resource.kind,
+                native: resource.native,
+            },
+        }
+    }
+
+    fn api_version(&self) -> String {
+        GroupVersion::new(self.group, self.version).to_string()
+    }
+}
+
+/// Decodes the body as the object the path takes. Unknown and duplicate fields become warnings or, if asked for, an error.
+pub fn decode_object(rq: &Request<'_>, body: &[u8], validation: FieldValidation) -> ApiResult<Value> {
+    let media = media::body_type(rq.content_type(), rq.origin())?;
+    let decoded = decode_as(&Expected::of(rq), media, body)?;
+    settle(rq, decoded, &Expected::of(rq), validation)
+}
+
+/// Applies field validation and checks that the object is of the expected kind.
+pub fn settle(
+    rq: &Request<'_>,
+    decoded: Decoded,
+    expected: &Expected<'_>,
+    validation: FieldValidation,
+) -> ApiResult<Value> {
+    let Decoded { mut value, strict } = decoded;
+    match validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => strict.into_iter().for_each(|warning| rq.warn(warning)),
+        FieldValidation::Strict if strict.is_empty() => {}
+        FieldValidation::Strict => {
+            let text = format!("strict decoding error: {}", strict.join(", "));
+            return Err(cannot_handle(expected.kind, expected.version, expected, &text));
+        }
+    }
+    if let Some(object) = value.as_object_mut() {
+        object.insert("kind".into(), expected.kind.into());
+        object.insert("apiVersion".into(), expected.api_version().into());
+    }
+    Ok(value)
+}
+
+fn decode_as(expected: &Expected<'_>, media: MediaType, body: &[u8]) -> ApiResult<Decoded> {
+    let (body, extra_strict) = match media {
+        MediaType::Protobuf => return decode_protobuf(expected, body),
+        MediaType::Json => (std::borrow::Cow::Borrowed(body), Vec::new()),
+        MediaType::Yaml => {
+            let (value, duplicates) = yaml_value(body).map_err(|text| unrecognized(expected, &text, body))?;
+            let bytes = serde_json::to_vec(&value).map_err(ApiError::internal)?;
+            (std::borrow::Cow::Owned(bytes), duplicates)
+        }
+    };
+    let (found_version, found_kind) = peek_type(&body).map_err(|text| unrecognized(expected, &text, &body))?;
+    if (!found_kind.is_empty() && found_kind != expected.kind)
+        || (!found_version.is_empty() && found_version != expected.api_version())
+    {
+        return Err(wrong_type(expected, &found_version, &found_kind, &body));
+    }
+    let result = match expected.native {
+        Some(native) => decode::decode(native, &body),
+        None => decode::decode_untyped(&body),
+    };
+    let mut decoded =
+        result.map_err(|error| cannot_handle(expected.kind, expected.version, expected, &error.to_string()))?;
+    let mut strict = extra_strict;
+    strict.append(&mut decoded.strict);
+    decoded.strict = strict;
+    Ok(decoded)
+}
+
+fn yaml_value(body: &[u8]) -> Result<(Value, Vec<String>), String> {
+    let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    let decoded = yaml::decode(text).map_err(|error| error.to_string())?;
+    let strict = decoded.strict_error().into_iter().collect();
+    Ok((decoded.value, strict))
+}
+
+fn decode_protobuf(expected: &Expected<'_>, body: &[u8]) -> ApiResult<Decoded> {
+    let Some(native) = expected.native else {
+        return Err(ApiError::unsupported_media_type("custom resources have no protobuf form"));
+    };
+    let envelope = protobuf::unwrap(body).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
+    let (version, kind) = (envelope.api_version.as_str(), envelope.kind.as_str());
+    if (!kind.is_empty() && kind != expected.kind) || (!version.is_empty() && version != expected.api_version()) {
+        return Err(wrong_type(expected, version, kind, body));
+    }
+    let value = protobuf::decode_object(native, &envelope)
+        .map_err(|error| cannot_handle(expected.kind, expected.version, expected, &error.to_string()))?;
+    Ok(Decoded { value, strict: Vec::new() })
+}
+
+/// The apiVersion and kind a JSON document claims, before anything else in it counts.
+fn peek_type(body: &[u8]) -> Result<(String, String), String> {
+    #[derive(serde::Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct TypeMeta {
+        api_version: Option<String>,
+        kind: Option<String>,
+    }
+    decode::check_syntax(body).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
+    let meta: TypeMeta = serde_json::from_slice(body)
+        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
+    Ok((meta.api_version.unwrap_or_default(), meta.kind.unwrap_or_default()))
+}
+
+/// The body is some other kind than the path takes.
+fn wrong_type(expected: &Expected<'_>, version: &str, kind: &str, body: &[u8]) -> ApiError {
+    let kind = if kind.is_empty() { expected.kind } else { kind };
+    let Some(found) = GroupVersion::parse(version) else {
+        return unrecognized(expected, &format!("unexpected GroupVersion string: {version}"), body);
+    };
+    let api_version = if version.is_empty() { expected.api_version() } else { version.to_owned() };
+    let (group, found_version) = if version.is_empty() {
+        (expected.group, expected.version)
+    } else {
+        (found.group.as_str(), found.version.as_str())
+    };
+    if Types::native().by_gvk(group, found_version, kind).is_none() {
+        let text = format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"");
+        return cannot_handle(kind, found_version, expected, &text);
+    }
+    if api_version != expected.api_version() {
+        return ApiError::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            expected.api_version()
+        ));
+    }
+    cannot_handle(kind, found_version, expected, &format!("converting (v1.{kind}) to (core.{}): unknown conversion", expected.kind))
+}
+
+fn cannot_handle(kind: &str, version: &str, expected: &Expected<'_>, detail: &str) -> ApiError {
+    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {detail}", expected.kind))
+}
+
+/// How much of an unreadable body the message shows.
+const SUMMARY_BYTES: usize = 30;
+
+fn unrecognized(expected: &Expected<'_>, detail: &str, body: &[u8]) -> ApiError {
+    let shown = body.get(..SUMMARY_BYTES.min(body.len())).unwrap_or_default();
+    let summary = match std::str::from_utf8(body) {
+        _ if body.is_empty() => "<empty>".to_owned(),
+        Ok(text) if text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t' || c == '\r') => {
+            let shown = String::from_utf8_lossy(shown);
+            if body.len() > SUMMARY_BYTES { format!("{shown:?} ...") } else { format!("{shown:?}") }
+        }
+        _ => {
+            let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            if body.len() > SUMMARY_BYTES { format!("{hex} ...") } else { hex }
+        }
+    };
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {detail} ({summary})",
+        expected.kind
+    ))
+}
+
+/// Delete options from the body, or from the query when there is none.
+pub fn decode_delete_options(rq: &Request<'_>, body: &[u8]) -> ApiResult<DeleteOptions> {
+    if body.is_empty() {
+        return DeleteOptions::from_query(rq.query);
+    }
+    let value = match media::body_type(rq.content_type(), rq.origin())? {
+        MediaType::Json => serde_json::from_slice(body).map_err(|error| ApiError::bad_request(error.to_string()))?,
+        MediaType::Yaml => yaml_value(body).map_err(ApiError::bad_request)?.0,
+        MediaType::Protobuf => {
+            let envelope = protobuf::unwrap(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+            let native = Types::native()
+                .by_gvk("", "v1", "DeleteOptions")
+                .ok_or_else(|| ApiError::internal("DeleteOptions is not a known type"))?;
+            protobuf::decode_object(native, &envelope).map_err(|error| ApiError::bad_request(error.to_string()))?
+        }
+    };
+    DeleteOptions::from_body(&value)
+}

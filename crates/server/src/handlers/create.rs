@@ -1,0 +1,83 @@
+//! POST: a new object.
+
+use bailiwick_machinery::media::Answer;
+use bailiwick_machinery::write_options::WriteOptions;
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::{names, object};
+use bailiwick_store::{Expect, Op};
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::admit;
+use super::body::decode_object;
+use super::request::{Reply, Request};
+use super::write::{self, Run, Written};
+use crate::cache::Object;
+
+/// How often a create is tried again because a quota it counts against was charged by another.
+const CONFLICT_RETRIES: usize = 1000;
+
+/// Creates the object in the body.
+pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
+    let options = WriteOptions::parse_create(rq.query)?;
+    let encoder = rq.encoder(Answer::Object)?;
+    let value = decode_object(rq, &body, options.field_validation)?;
+    let created = create_object(rq, value, Run::from(options.dry_run)).await?;
+    rq.object_reply(201, &encoder, &created)
+}
+
+/// Creates a decoded object, whoever decoded it: POST, PUT to a free name, apply.
+pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run) -> ApiResult<Object> {
+    write::settle_namespace(rq, &mut value)?;
+    if !object::meta_str(&value, "resourceVersion").is_empty() {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    rq.strategy().default(&mut value);
+    write::stamp_new(rq, &mut value);
+    let generated = object::name(&value).is_empty() && !object::meta_str(&value, "generateName").is_empty();
+    let admitted = admit::mutate_create(rq, value, run).await?;
+    let mut collisions = 0;
+    for _ in 0..CONFLICT_RETRIES {
+        let mut candidate = admitted.clone();
+        if generated {
+            let name = names::generate_name(object::meta_str(&candidate, "generateName"), &mut rand::rng());
+            object::set_meta_str(&mut candidate, "name", &name);
+        }
+        write::before_create(rq, &mut candidate)?;
+        let charges = admit::validate_create(rq, &mut candidate, run).await?;
+        match store_new(rq, &candidate, run, charges).await? {
+            Written::Done(created) => return Ok(created),
+            Written::LostCompanion => {
+                rq.server.caches.wait_current().await.map_err(|error| rq.store_error(error))?;
+            }
+            Written::Lost(_) if !generated => return Err(already_exists(rq, object::name(&candidate)).await),
+            Written::Lost(_) => {
+                collisions += 1;
+                if collisions == names::MAX_ATTEMPTS {
+                    return Err(already_exists(rq, object::name(&candidate)).await);
+                }
+            }
+        }
+    }
+    Err(ApiError::conflict(&rq.served.group_resource, object::name(&admitted), "too many concurrent changes of quotas"))
+}
+
+async fn store_new(rq: &Request<'_>, object: &Value, run: Run, charges: Vec<Op>) -> ApiResult<Written> {
+    let (namespace, name) = (object::namespace(object), object::name(object));
+    // A dry run must see a taken name as a real one would.
+    if run == Run::Dry && rq.current(name).await?.is_some() {
+        return Ok(Written::Lost(None));
+    }
+    let (bytes, ttl) = (write::stored_bytes(rq, object), write::ttl(rq, object));
+    write::put(rq, rq.served.key(namespace, name), bytes, Expect::Absent, ttl, run, charges).await
+}
+
+async fn already_exists(rq: &Request<'_>, name: &str) -> ApiError {
+    let mut error = ApiError::already_exists(&rq.served.group_resource, name);
+    if let Ok(Some(existing)) = rq.current(name).await {
+        if existing.deleting {
+            error.message = format!("object is being deleted: {}", error.message);
+        }
+    }
+    error
+}

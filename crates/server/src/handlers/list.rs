@@ -1,0 +1,296 @@
+//! LIST: a consistent page of objects, streamed out as the connection takes it.
+//!
+//! Lists without a limit come from a cache snapshot; pages come from the store, which can read any revision that is not
+//! compacted, so that all pages of one list show the same moment.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bailiwick_machinery::media::Answer;
+use bailiwick_machinery::continue_token::ContinueToken;
+use bailiwick_machinery::list_options::{ListAt, ListOptions};
+use bailiwick_machinery::status::{ApiError, ApiResult, Cause, Details};
+use bailiwick_store::{self as store, KeyRange, RangeRequest, Revision};
+use bytes::Bytes;
+
+use super::request::{Reply, Request};
+use crate::cache::{Filter, Object, Snapshot};
+use crate::encode::{Encoder, ListMeta};
+use crate::http::ResponseBody;
+
+/// How much of a list is encoded at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// How many entries are read from the store at once when a selector leaves some out.
+const SELECTIVE_PAGE_LEN: usize = 1000;
+/// How long a read waits for a revision that has not been seen yet, as upstream.
+const FRESHNESS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// Serves a list.
+pub async fn list(rq: &Request<'_>) -> ApiResult<Reply> {
+    let options = ListOptions::parse(rq.query)?;
+    let encoder = rq.encoder(Answer::List)?;
+    let filter = rq.filter(&options)?;
+    let found = find(rq, &options, filter).await?;
+    let content_type = encoder.content_type();
+    let body = match encoder.streams_lists() {
+        true => ResponseBody::List(Box::new(ListBody::new(encoder, found))),
+        false => {
+            let meta = found.meta.clone();
+            ResponseBody::full(encoder.whole_list(&meta, found.into_objects())?)
+        }
+    };
+    Ok(Reply::new(200, content_type, body))
+}
+
+/// The outcome of a list before it is encoded.
+pub struct Found {
+    pub meta: ListMeta,
+    source: Source,
+}
+
+enum Source {
+    /// Objects of a snapshot still to be visited and filtered.
+    Snapshot { snapshot: Snapshot, filter: Filter, next: Bound<Bytes>, end: Option<Bytes> },
+    /// Objects already chosen.
+    Page(VecDeque<Arc<Object>>),
+}
+
+impl Found {
+    /// The next object, in key order.
+    fn visit(&mut self, mut take: impl FnMut(&Object) -> Visit) {
+        match &mut self.source {
+            Source::Page(objects) => {
+                while let Some(object) = objects.pop_front() {
+                    if take(&object) == Visit::Enough {
+                        return;
+                    }
+                }
+            }
+            Source::Snapshot { snapshot, filter, next, end } => {
+                let mut last = None;
+                for (key, object) in snapshot.objects.range((next.clone(), Bound::Unbounded)) {
+                    if end.as_ref().is_some_and(|end| key >= end) {
+                        break;
+                    }
+                    last = Some(key);
+                    if filter.matches(object) && take(object) == Visit::Enough {
+                        *next = Bound::Excluded(key.clone());
+                        return;
+                    }
+                }
+                if let Some(last) = last {
+                    *next = Bound::Excluded(last.clone());
+                }
+            }
+        }
+    }
+
+    /// All objects at once.
+    pub fn into_objects(mut self) -> Vec<Arc<Object>> {
+        match &mut self.source {
+            Source::Page(objects) => std::mem::take(objects).into(),
+            Source::Snapshot { snapshot, filter, next, end } => snapshot
+                .objects
+                .range((next.clone(), Bound::Unbounded))
+                .take_while(|(key, _)| end.as_ref().is_none_or(|end| *key < end))
+                .filter(|(_, object)| filter.matches(object))
+                .map(|(_, object)| object.clone())
+                .collect(),
+        }
+    }
+}
+
+#[derive(PartialEq)]
+enum Visit {
+    More,
+    Enough,
+}
+
+/// A list on its way out.
+pub struct ListBody {
+    encoder: Encoder,
+    found: Found,
+    started: bool,
+    finished: bool,
+    any: bool,
+}
+
+impl ListBody {
+    fn new(encoder: Encoder, found: Found) -> Self {
+        Self { encoder, found, started: false, finished: false, any: false }
+    }
+
+    /// The next stretch of the answer; `None` when all is sent.
+    pub fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.finished {
+            return None;
+        }
+        let mut out = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 8);
+        if !self.started {
+            self.started = true;
+            self.encoder.write_list_head(&self.found.meta, &mut out);
+        }
+        let (encoder, any) = (&self.encoder, &mut self.any);
+        let mut complete = true;
+        self.found.visit(|object| {
+            if std::mem::replace(any, true) {
+                out.push(b',');
+            }
+            encoder.write_list_item(object, &mut out);
+            if out.len() < CHUNK_BYTES {
+                Visit::More
+            } else {
+                complete = false;
+                Visit::Enough
+            }
+        });
+        if complete {
+            self.finished = true;
+            self.encoder.write_list_tail(&mut out);
+        }
+        Some(out.into())
+    }
+}
+
+/// Chooses where a list is read from and reads it.
+pub async fn find(rq: &Request<'_>, options: &ListOptions, filter: Filter) -> ApiResult<Found> {
+    let caches = &rq.server.caches;
+    let range = KeyRange::prefix(rq.served.prefix(&filter.namespace));
+    match options.list_at()? {
+        ListAt::Continue(token) => return page(rq, options, filter, range, Some(&token)).await,
+        ListAt::Exact(revision) => {
+            let token = ContinueToken { resource_version: revision as i64, start: String::new() };
+            return page(rq, options, filter, range, Some(&token)).await;
+        }
+        ListAt::Latest if options.limit.is_some() => return page(rq, options, filter, range, None).await,
+        ListAt::Latest => {
+            caches.wait_current().await.map_err(|e| rq.store_error(e))?;
+        }
+        ListAt::Any => {}
+        ListAt::NotOlderThan(revision) => {
+            wait_until_fresh(rq, Revision(revision)).await?;
+            if options.limit.is_some() {
+                return page(rq, options, filter, range, None).await;
+            }
+        }
+    }
+    let applied = caches.applied();
+    let cache = rq.cache().await?;
+    let snapshot = cache.snapshot(applied);
+    let meta = ListMeta { resource_version: snapshot.revision, ..ListMeta::default() };
+    let source = Source::Snapshot { snapshot, filter, next: Bound::Included(range.start), end: range.end };
+    Ok(Found { meta, source })
+}
+
+/// Waits for the caches to reach `revision`, but not for ever: the client may have it from another server's clock.
+pub async fn wait_until_fresh(rq: &Request<'_>, revision: Revision) -> ApiResult<()> {
+    let caches = &rq.server.caches;
+    match tokio::time::timeout(FRESHNESS_TIMEOUT, caches.wait_for(revision)).await {
+        Ok(reached) => reached.map_err(|e| rq.store_error(e)),
+        Err(_) => Err(too_large_resource_version(revision, caches.applied())),
+    }
+}
+
+fn too_large_resource_version(asked: Revision, current: Revision) -> ApiError {
+    ApiError::new(504, "Timeout", format!("Too large resource version: {asked}, current: {current}")).with_details(
+        Details {
+            retry_after_seconds: 1,
+            causes: vec![Cause {
+                reason: "ResourceVersionTooLarge".into(),
+                message: "Too large resource version".into(),
+                field: String::new(),
+            }],
+            ..Details::default()
+        },
+    )
+}
+
+/// Reads one page from the store: at the token's revision, or at the newest.
+async fn page(
+    rq: &Request<'_>,
+    options: &ListOptions,
+    filter: Filter,
+    range: KeyRange,
+    token: Option<&ContinueToken>,
+) -> ApiResult<Found> {
+    let spec = rq.cache_spec()?;
+    let prefix_len = range.start.len();
+    // A token with revision -1 goes on at the newest state: what a 410 offered to a client that can live with it.
+    let mut at = token.and_then(|t| u64::try_from(t.resource_version).ok()).filter(|&r| r > 0).map(Revision);
+    let mut start = match token {
+        Some(token) => [&range.start, token.start.as_bytes()].concat().into(),
+        None => range.start.clone(),
+    };
+    let limit = options.limit.unwrap_or(usize::MAX);
+    let selective = !filter.selects_all();
+    let mut chosen = VecDeque::new();
+    let (more, count) = loop {
+        let wanted = if selective { SELECTIVE_PAGE_LEN.max(limit.min(10 * SELECTIVE_PAGE_LEN)) } else { limit };
+        let request = RangeRequest {
+            range: KeyRange { start, end: range.end.clone() },
+            at,
+            limit: (wanted != usize::MAX).then_some(wanted),
+        };
+        let read = rq.server.caches.store().range(request).await;
+        let response = read.map_err(|error| list_error(rq, error, token))?;
+        at.get_or_insert(response.revision);
+        let read_len = response.entries.len();
+        let mut seen = 0;
+        let mut last_key = Bytes::new();
+        for entry in &response.entries {
+            seen += 1;
+            last_key = entry.key.clone();
+            if let Some(object) = spec.parse(entry).filter(|object| filter.matches(object)) {
+                chosen.push_back(object);
+                if chosen.len() == limit {
+                    break;
+                }
+            }
+        }
+        let more = response.more() || seen < read_len;
+        start = after(&last_key);
+        if chosen.len() >= limit || !more {
+            break (more, response.count.saturating_sub(seen as u64));
+        }
+    };
+    let revision = at.unwrap_or_default();
+    let mut meta = ListMeta { resource_version: revision, ..ListMeta::default() };
+    if more {
+        let rest = start.get(prefix_len..).unwrap_or_default();
+        let token = ContinueToken {
+            resource_version: revision.0 as i64,
+            start: String::from_utf8_lossy(rest).into_owned(),
+        };
+        meta.continue_token = token.encode();
+        meta.remaining = (!selective).then_some(count);
+    }
+    Ok(Found { meta, source: Source::Page(chosen) })
+}
+
+/// The first key after `key`.
+fn after(key: &[u8]) -> Bytes {
+    [key, b"\0"].concat().into()
+}
+
+/// A compacted revision is 410; with a token the client gets another that goes on at the newest state.
+fn list_error(rq: &Request<'_>, error: store::Error, token: Option<&ContinueToken>) -> ApiError {
+    match (error, token) {
+        (store::Error::Compacted { .. }, Some(token)) if !token.start.is_empty() => {
+            let mut error = ApiError::expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start a new \
+                 list without the continue parameter, or use the continue token in this response to retrieve the \
+                 remainder of the results. Continuing with the provided token results in an inconsistent list - objects \
+                 that were created, modified, or deleted between the time the first chunk was returned and now may show \
+                 up in the list.",
+            );
+            error.continue_token = Some(token.inconsistent().encode());
+            error
+        }
+        (store::Error::Compacted { .. }, _) => {
+            ApiError::expired("The resourceVersion for the provided list is too old.")
+        }
+        (store::Error::FutureRevision { requested, current }, _) => too_large_resource_version(requested, current),
+        (other, _) => rq.store_error(other),
+    }
+}

@@ -1,0 +1,165 @@
+//! What a handler gets and gives back.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bailiwick_machinery::list_options::ListOptions;
+use bailiwick_machinery::media::{self, MetaVersion, Negotiated, Transform};
+use bailiwick_machinery::origin::Origin;
+use bailiwick_machinery::resource::Subresource;
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::strategy::{Context, Strategy};
+use bailiwick_machinery::user::UserInfo;
+use bailiwick_store as store;
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use jiff::Timestamp;
+
+use crate::cache::{CacheSpec, Filter, Object, ResourceCache};
+use crate::encode::{Encoder, IncludeObject, Layout, Shape};
+use crate::http::ResponseBody;
+use crate::registry::Served;
+use crate::request_info::RequestInfo;
+use bailiwick_machinery::query::Query;
+use crate::server::ApiServer;
+
+/// A request about a resource, authenticated and authorized.
+pub struct Request<'a> {
+    pub server: &'a Arc<ApiServer>,
+    pub info: &'a RequestInfo,
+    pub query: &'a Query,
+    pub headers: &'a HeaderMap,
+    pub served: &'a Arc<Served>,
+    pub user: &'a UserInfo,
+    pub now: Timestamp,
+    warnings: Mutex<Vec<String>>,
+}
+
+/// An answer before compression and common headers.
+pub struct Reply {
+    pub status: u16,
+    pub content_type: &'static str,
+    pub body: ResponseBody,
+}
+
+impl Reply {
+    pub fn new(status: u16, content_type: &'static str, body: ResponseBody) -> Self {
+        Self { status, content_type, body }
+    }
+}
+
+impl<'a> Request<'a> {
+    pub fn new(
+        server: &'a Arc<ApiServer>,
+        info: &'a RequestInfo,
+        query: &'a Query,
+        headers: &'a HeaderMap,
+        served: &'a Arc<Served>,
+        user: &'a UserInfo,
+    ) -> Self {
+        Self { server, info, query, headers, served, user, now: Timestamp::now(), warnings: Mutex::default() }
+    }
+
+    /// Sends advice to the client along with the answer.
+    pub fn warn(&self, warning: impl Into<String>) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning.into());
+    }
+
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What strategies may know.
+    pub fn strategy_context(&self) -> Context<'_> {
+        Context { now: self.now, user: self.user }
+    }
+
+    /// The rules for writes through this path: the subresource's if there is one.
+    pub fn strategy(&self) -> &dyn Strategy {
+        match self.subresource() {
+            Some(subresource) => &*subresource.strategy,
+            None => &*self.served.resource.strategy,
+        }
+    }
+
+    pub fn subresource(&self) -> Option<&Subresource> {
+        if self.info.subresource.is_empty() { None } else { self.served.resource.subresource(&self.info.subresource) }
+    }
+
+    pub async fn cache(&self) -> ApiResult<Arc<ResourceCache>> {
+        self.server.caches.resource(self.cache_spec()?).await.map_err(|error| self.store_error(error))
+    }
+
+    pub fn cache_spec(&self) -> ApiResult<&CacheSpec> {
+        self.served
+            .cache
+            .as_ref()
+            .ok_or_else(|| ApiError::method_not_supported(&self.served.group_resource, self.info.verb))
+    }
+
+    /// The named object as of every write acknowledged before this request.
+    pub async fn current(&self, name: &str) -> ApiResult<Option<Arc<Object>>> {
+        self.server.caches.wait_current().await.map_err(|error| self.store_error(error))?;
+        Ok(self.cache().await?.get(&self.served.key(&self.info.namespace, name)))
+    }
+
+    pub fn not_found(&self) -> ApiError {
+        ApiError::not_found(&self.served.group_resource, &self.info.name)
+    }
+
+    /// A failed store operation as clients see it; the operator finds the rest in the log.
+    pub fn store_error(&self, error: store::Error) -> ApiError {
+        crate::server::store_error(&error)
+    }
+
+    /// Where the resource comes from.
+    pub fn origin(&self) -> Origin {
+        if self.served.resource.native.is_some() { Origin::Native } else { Origin::Custom }
+    }
+
+    fn header(&self, name: http::header::HeaderName) -> &str {
+        self.headers.get(name).map(HeaderValue::to_str).and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// The Content-Type of the body; empty when absent.
+    pub fn content_type(&self) -> &str {
+        self.header(CONTENT_TYPE)
+    }
+
+    /// The encoder the Accept header asks for.
+    pub fn encoder(&self, answer: media::Answer) -> ApiResult<Encoder> {
+        let Negotiated { media, transform, pretty } = media::negotiate(self.header(ACCEPT), self.origin(), answer)?;
+        let shape = match (transform, answer) {
+            (Transform::None, _) => (Shape::Whole, MetaVersion::V1),
+            (Transform::Table(version), _) => (Shape::Table, version),
+            (Transform::PartialObjectMetadata(version), media::Answer::Object | media::Answer::Watch)
+            | (Transform::PartialObjectMetadataList(version), media::Answer::List) => (Shape::Metadata, version),
+            (Transform::PartialObjectMetadata(_), media::Answer::List) => {
+                return Err(ApiError::not_acceptable("you requested PartialObjectMetadata, but the requested object is a list"));
+            }
+            (Transform::PartialObjectMetadataList(_), _) => {
+                return Err(ApiError::not_acceptable(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list",
+                ));
+            }
+        };
+        let include = match (transform, self.query.get("includeObject")) {
+            (Transform::Table(_), Some("None")) => IncludeObject::None,
+            (Transform::Table(_), Some("Object")) => IncludeObject::Object,
+            _ => IncludeObject::Metadata,
+        };
+        let asked = || media::wants_pretty(self.query.get("pretty"), self.header(USER_AGENT));
+        let pretty = answer != media::Answer::Watch && (pretty || asked());
+        let layout = if pretty { Layout::Pretty } else { Layout::Compact };
+        Ok(Encoder::new(self.served.clone(), media, shape, layout, include, self.now))
+    }
+
+    /// What a list or watch lets through.
+    pub fn filter(&self, options: &ListOptions) -> ApiResult<Filter> {
+        Filter::of(self.served, &self.info.namespace, options)
+    }
+
+    /// One object in the negotiated form.
+    pub fn object_reply(&self, status: u16, encoder: &Encoder, object: &Object) -> ApiResult<Reply> {
+        Ok(Reply::new(status, encoder.content_type(), ResponseBody::full(encoder.object(object)?)))
+    }
+}

@@ -1,0 +1,34 @@
+//! POST of a review: a question about authentication or authorization, answered and not stored.
+
+use bailiwick_auth::reviews;
+use bailiwick_machinery::media::Answer;
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::write_options::WriteOptions;
+use bytes::Bytes;
+
+use super::body::decode_object;
+use super::request::{Reply, Request};
+use crate::http::ResponseBody;
+
+/// Answers the review in the body.
+pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
+    let options = WriteOptions::parse_create(rq.query)?;
+    let encoder = rq.encoder(Answer::Object)?;
+    let review = decode_object(rq, &body, options.field_validation)?;
+    let config = &rq.server.config;
+    let authorizers = &config.authorizers;
+    let answered = match rq.served.resource.plural.as_str() {
+        "tokenreviews" => {
+            reviews::token_review(&config.authenticator, config.issuer.audiences(), &review, rq.now).await?
+        }
+        "selfsubjectreviews" => reviews::self_subject_review(rq.user, rq.now),
+        "subjectaccessreviews" => reviews::subject_access_review(authorizers, &review).await?,
+        "selfsubjectaccessreviews" => reviews::self_subject_access_review(authorizers, rq.user, &review).await?,
+        "localsubjectaccessreviews" => {
+            reviews::local_subject_access_review(authorizers, &rq.info.namespace, &review).await?
+        }
+        "selfsubjectrulesreviews" => reviews::self_subject_rules_review(authorizers, rq.user, &review)?,
+        other => return Err(ApiError::not_implemented(format!("answering {other}"))),
+    };
+    Ok(Reply::new(201, encoder.content_type(), ResponseBody::full(encoder.value(&answered)?)))
+}

@@ -1,0 +1,25 @@
+//! POST of a TokenRequest to a service account.
+
+use bailiwick_auth::token_request;
+use bailiwick_machinery::media::Answer;
+use bailiwick_machinery::status::ApiResult;
+use bailiwick_machinery::write_options::WriteOptions;
+use bytes::Bytes;
+
+use super::body::decode_object;
+use super::request::{Reply, Request};
+use crate::http::ResponseBody;
+
+/// Issues the token that the body asks for.
+pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
+    let options = WriteOptions::parse_create(rq.query)?;
+    let encoder = rq.encoder(Answer::Object)?;
+    let request = decode_object(rq, &body, options.field_validation)?;
+    // The account must be seen as its last acknowledged write left it.
+    rq.current(&rq.info.name).await?;
+    let config = &rq.server.config;
+    let (namespace, name) = (&rq.info.namespace, &rq.info.name);
+    let answer = token_request::create(&config.issuer, &*rq.server.lookup, namespace, name, &request, rq.now)?;
+    answer.warnings.into_iter().for_each(|warning| rq.warn(warning));
+    Ok(Reply::new(201, encoder.content_type(), ResponseBody::full(encoder.value(&answer.object)?)))
+}

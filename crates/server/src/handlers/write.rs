@@ -1,0 +1,231 @@
+//! What all writes share: admission, the rules of the type, encoding and the compare-and-set on the store.
+
+use std::time::Duration;
+
+use bailiwick_machinery::object;
+use bailiwick_machinery::resource::Scope;
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::strategy::{Generation, NameKind, Strategy};
+use bailiwick_machinery::validation::metadata::{validate_object_meta, validate_object_meta_update};
+use bailiwick_machinery::write_options::DryRun;
+use bailiwick_store::{Expect, KeyValue, Op, Revision, TxnOutcome};
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::request::Request;
+use crate::cache::{Object, encode_for_storage};
+
+/// What an update that lost the race says.
+pub const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+
+/// Whether a write takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    Real,
+    /// Everything but the store write happens.
+    Dry,
+}
+
+impl From<DryRun> for Run {
+    fn from(dry_run: DryRun) -> Self {
+        match dry_run {
+            DryRun::All => Self::Dry,
+            DryRun::No => Self::Real,
+        }
+    }
+}
+
+/// How a write on the store ended.
+pub enum Written {
+    Done(Object),
+    /// Somebody else was faster; this is what is there now.
+    Lost(Option<KeyValue>),
+    /// Somebody else changed what was to be written along with the object.
+    LostCompanion,
+}
+
+/// Fills what the server alone decides about a new object.
+pub fn stamp_new(rq: &Request<'_>, object: &mut Value) {
+    let Some(metadata) = object::metadata_mut(object) else { return };
+    metadata.insert("creationTimestamp".into(), timestamp(rq.now).into());
+    metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+        metadata.remove(field);
+    }
+}
+
+/// RFC 3339 in whole seconds, as metadata has it.
+pub fn timestamp(now: jiff::Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Runs the type's rules on a new object; admission has had its say.
+pub fn before_create(rq: &Request<'_>, object: &mut Value) -> ApiResult<()> {
+    let strategy = rq.strategy();
+    let cx = rq.strategy_context();
+    strategy.prepare_for_create(&cx, object);
+    if strategy.generation() != Generation::None {
+        set_generation(object, 1);
+    }
+    let resource = &rq.served.resource;
+    let mut errors = validate_object_meta(object, resource.scope, strategy.name_validator());
+    errors.extend(strategy.validate(&cx, object));
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(&resource.group_kind(), object::name(object), &errors));
+    }
+    strategy.warnings_on_create(object).into_iter().for_each(|warning| rq.warn(warning));
+    strategy.canonicalize(object);
+    Ok(())
+}
+
+/// Runs the type's rules on a changed object; admission has had its say.
+pub fn before_update(rq: &Request<'_>, object: &mut Value, old: &Value) -> ApiResult<()> {
+    let strategy = rq.strategy();
+    let cx = rq.strategy_context();
+    carry_over(object, old);
+    strategy.prepare_for_update(&cx, object, old);
+    bump_generation(strategy, object, old);
+    let resource = &rq.served.resource;
+    let mut errors = validate_object_meta_update(object, old);
+    errors.extend(strategy.validate_update(&cx, object, old));
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(&resource.group_kind(), object::name(object), &errors));
+    }
+    strategy.warnings_on_update(object, old).into_iter().for_each(|warning| rq.warn(warning));
+    strategy.canonicalize(object);
+    Ok(())
+}
+
+/// What an update leaves out keeps its value, and what only the server sets cannot be changed.
+fn carry_over(object: &mut Value, old: &Value) {
+    let Some(before) = object::metadata(old) else { return };
+    let Some(after) = object::metadata_mut(object) else { return };
+    if !after.get("uid").is_some_and(|uid| uid.as_str().is_some_and(|uid| !uid.is_empty())) {
+        copy(before, after, "uid");
+    }
+    copy(before, after, "creationTimestamp");
+    copy(before, after, "generation");
+    after.remove("selfLink");
+    if before.contains_key("deletionTimestamp") {
+        copy(before, after, "deletionTimestamp");
+        if !after.contains_key("deletionGracePeriodSeconds") {
+            copy(before, after, "deletionGracePeriodSeconds");
+        }
+    } else {
+        after.remove("deletionTimestamp");
+        after.remove("deletionGracePeriodSeconds");
+    }
+}
+
+fn copy(from: &serde_json::Map<String, Value>, to: &mut serde_json::Map<String, Value>, field: &str) {
+    match from.get(field) {
+        Some(value) => to.insert(field.to_owned(), value.clone()),
+        None => to.remove(field),
+    };
+}
+
+pub fn generation(object: &Value) -> i64 {
+    object::metadata(object).and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or_default()
+}
+
+pub fn set_generation(object: &mut Value, generation: i64) {
+    if let Some(metadata) = object::metadata_mut(object) {
+        metadata.insert("generation".into(), generation.into());
+    }
+}
+
+fn bump_generation(strategy: &dyn Strategy, object: &mut Value, old: &Value) {
+    let changed = match strategy.generation() {
+        Generation::None => return,
+        Generation::Spec => object.get("spec") != old.get("spec"),
+        Generation::AllButMetadataAndStatus => {
+            let rest = |value: &Value| -> Vec<(String, Value)> {
+                let ignored = ["metadata", "status", "kind", "apiVersion"];
+                let fields = value.as_object().into_iter().flatten();
+                fields.filter(|(k, _)| !ignored.contains(&k.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect()
+            };
+            rest(object) != rest(old)
+        }
+    };
+    if changed {
+        set_generation(object, generation(old) + 1);
+    }
+}
+
+/// The request's namespace and the object's must agree; an object that names none gets the request's.
+pub fn settle_namespace(rq: &Request<'_>, object: &mut Value) -> ApiResult<()> {
+    let asked = match rq.served.resource.scope {
+        Scope::Namespaced => rq.info.namespace.as_str(),
+        Scope::Cluster => "",
+    };
+    let found = object::namespace(object);
+    if found.is_empty() {
+        object::set_meta_str(object, "namespace", asked);
+        return Ok(());
+    }
+    if found != asked {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the name a request's path carries, which no object has had to pass yet.
+pub fn check_path_name(rq: &Request<'_>, name: &str) -> ApiResult<()> {
+    let problems = bailiwick_machinery::strategy::any_path_segment_name(name, NameKind::Full);
+    match problems.first() {
+        None => Ok(()),
+        Some(problem) => Err(ApiError::bad_request(format!("{} {name:?}: {problem}", rq.served.group_resource))),
+    }
+}
+
+/// Encodes an object in its storage form.
+pub fn stored_bytes(rq: &Request<'_>, object: &Value) -> Bytes {
+    let strategy = &rq.served.resource.strategy;
+    if strategy.stored_as_served() {
+        return encode_for_storage(object).into();
+    }
+    let mut stored = object.clone();
+    strategy.to_storage(&mut stored);
+    encode_for_storage(&stored).into()
+}
+
+/// Writes an object, together with `also` (quota usage and the like), if the store still is as `expect` says.
+pub async fn put(
+    rq: &Request<'_>,
+    key: Bytes,
+    value: Bytes,
+    expect: Expect,
+    ttl: Option<Duration>,
+    run: Run,
+    also: Vec<Op>,
+) -> ApiResult<Written> {
+    let revision = match run {
+        Run::Dry => match expect {
+            Expect::Modified(revision) => revision,
+            _ => Revision::default(),
+        },
+        Run::Real => {
+            let mut ops = also;
+            ops.push(Op::Put { key: key.clone(), value: value.clone(), expect, ttl });
+            match rq.server.caches.store().txn(ops).await.map_err(|error| rq.store_error(error))? {
+                TxnOutcome::Committed { revision } => revision,
+                TxnOutcome::Conflict { key: lost, current } if lost == key => return Ok(Written::Lost(current)),
+                TxnOutcome::Conflict { .. } => return Ok(Written::LostCompanion),
+            }
+        }
+    };
+    as_object(rq, key, value, revision).map(Written::Done)
+}
+
+/// Bytes just written, as the reader of the answer sees them.
+pub fn as_object(rq: &Request<'_>, key: Bytes, value: Bytes, revision: Revision) -> ApiResult<Object> {
+    let kv = KeyValue { key, value, create_revision: revision, mod_revision: revision };
+    Object::parse(&kv, rq.cache_spec()?.layout(), &[]).map_err(ApiError::internal)
+}
+
+/// How long an object of this type lives unless written again.
+pub fn ttl(rq: &Request<'_>, object: &Value) -> Option<Duration> {
+    rq.served.resource.strategy.ttl_seconds(object).map(Duration::from_secs)
+}

@@ -1,0 +1,59 @@
+//! The kinds of body a response can have. Lists and watches produce their bytes as the connection takes them, so that a
+//! large answer or a slow reader costs a chunk of memory, not the whole answer.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use crate::handlers::list::ListBody;
+use crate::handlers::watch::WatchBody;
+
+/// A response body.
+pub enum ResponseBody {
+    /// All bytes at hand.
+    Full(Option<Bytes>),
+    /// Objects of a snapshot, encoded on the way out.
+    List(Box<ListBody>),
+    /// Events as they happen.
+    Watch(Box<WatchBody>),
+    /// Any other body, compressed.
+    Gzip(Box<crate::encode::gzip::GzipBody>),
+}
+
+impl ResponseBody {
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        Self::Full(Some(bytes.into()))
+    }
+
+    pub fn empty() -> Self {
+        Self::Full(None)
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let chunk = match self.get_mut() {
+            Self::Full(bytes) => Poll::Ready(bytes.take().filter(|b| !b.is_empty())),
+            Self::List(list) => Poll::Ready(list.next_chunk()),
+            Self::Watch(watch) => watch.poll_chunk(cx),
+            Self::Gzip(gzip) => return Pin::new(gzip.as_mut()).poll_frame(cx),
+        };
+        chunk.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Full(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            _ => SizeHint::default(),
+        }
+    }
+}

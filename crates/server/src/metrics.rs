@@ -1,0 +1,180 @@
+//! The server's own metrics, by upstream's names where the meaning is the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::cache::Caches;
+
+/// Upstream's buckets, in seconds.
+const DURATION_BUCKETS: [f64; 20] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    verb: &'static str,
+    group: Arc<str>,
+    version: Arc<str>,
+    resource: Arc<str>,
+    subresource: Arc<str>,
+    scope: &'static str,
+    component: &'static str,
+    code: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DurationLabels {
+    verb: &'static str,
+    group: Arc<str>,
+    version: Arc<str>,
+    resource: Arc<str>,
+    subresource: Arc<str>,
+    scope: &'static str,
+    component: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    request_kind: &'static str,
+}
+
+/// What a request counts as.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub verb: &'static str,
+    pub group: Arc<str>,
+    pub version: Arc<str>,
+    pub resource: Arc<str>,
+    pub subresource: Arc<str>,
+    pub scope: &'static str,
+}
+
+/// All metrics of one server.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
+    inflight: Family<KindLabel, Gauge>,
+    pub panics: Counter,
+}
+
+impl Metrics {
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let requests = Family::default();
+        let durations = Family::new_with_constructor(duration_histogram as fn() -> Histogram);
+        let inflight = Family::default();
+        let panics = Counter::default();
+        // The library appends `_total` to counters on its own.
+        registry.register(
+            "apiserver_request",
+            "Requests by verb, resource and response code",
+            Family::clone(&requests),
+        );
+        registry.register(
+            "apiserver_request_duration_seconds",
+            "Response latency by verb and resource",
+            Family::clone(&durations),
+        );
+        registry.register(
+            "apiserver_current_inflight_requests",
+            "Requests being served, by kind",
+            Family::clone(&inflight),
+        );
+        registry.register("apiserver_request_panics", "Panics caught while serving requests", panics.clone());
+        Self { registry, requests, durations, inflight, panics }
+    }
+
+    /// Counts a finished request.
+    pub fn finished(&self, subject: &Subject, code: u16, took: Duration) {
+        let Subject { verb, group, version, resource, subresource, scope } = subject.clone();
+        let labels = DurationLabels { verb, group, version, resource, subresource, scope, component: "apiserver" };
+        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        let DurationLabels { verb, group, version, resource, subresource, scope, component } = labels;
+        let labels = RequestLabels { verb, group, version, resource, subresource, scope, component, code };
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    /// Counts a request as in flight until the guard is dropped.
+    pub fn begin(&self, mutating: bool) -> InflightGuard {
+        let request_kind = if mutating { "mutating" } else { "readOnly" };
+        let gauge = self.inflight.get_or_create(&KindLabel { request_kind }).clone();
+        gauge.inc();
+        InflightGuard(gauge)
+    }
+
+    /// The text that Prometheus scrapes.
+    pub fn encode(&self, caches: &Caches) -> String {
+        let mut text = String::new();
+        if prometheus_client::encoding::text::encode(&mut text, &self.registry).is_err() {
+            tracing::error!("metrics could not be encoded");
+        }
+        let end = text.rfind("# EOF").unwrap_or(text.len());
+        text.truncate(end);
+        append_process_metrics(&mut text);
+        append_storage_metrics(&mut text, caches);
+        text
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Ends the in-flight count of a request.
+pub struct InflightGuard(Gauge);
+
+impl Drop for InflightGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn duration_histogram() -> Histogram {
+    Histogram::new(DURATION_BUCKETS)
+}
+
+fn append_storage_metrics(text: &mut String, caches: &Caches) {
+    use std::fmt::Write;
+    let mut write = |name: &str, help: &str, value: &dyn Fn(usize, usize) -> usize| {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for cache in caches.all() {
+            let prefix = String::from_utf8_lossy(&cache.spec.prefix).into_owned();
+            let mut parts = prefix.trim_end_matches('/').split('/').skip(1);
+            let group = parts.next().filter(|group| *group != "core").unwrap_or_default().to_owned();
+            let resource = parts.next().unwrap_or_default().to_owned();
+            let (objects, watchers) = cache.counts();
+            let _ = writeln!(text, "{name}{{group=\"{group}\",resource=\"{resource}\"}} {}", value(objects, watchers));
+        }
+    };
+    write("apiserver_resource_objects", "Stored objects by resource", &|objects, _| objects);
+    write("apiserver_registered_watchers", "Watchers by resource", &|_, watchers| watchers);
+    let _ = writeln!(text, "# HELP apiserver_store_revision Newest store revision applied to the caches");
+    let _ = writeln!(text, "# TYPE apiserver_store_revision gauge\napiserver_store_revision {}", caches.applied());
+}
+
+/// What every Prometheus client exports about its process; `/proc` is there on Linux only.
+fn append_process_metrics(text: &mut String) {
+    use std::fmt::Write;
+    /// Linux reports process times in hundredths of a second on every architecture.
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return };
+    // The command name is in parentheses and may hold anything, so fields are counted after it.
+    let fields: Vec<&str> = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect()).unwrap_or_default();
+    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+    let cpu = (number(11) + number(12)) / TICKS_PER_SECOND;
+    let _ = writeln!(text, "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total {cpu}");
+    let resident = number(21) * 4096.0;
+    let _ = writeln!(text, "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {resident}");
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |dir| dir.count());
+    let _ = writeln!(text, "# TYPE process_open_fds gauge\nprocess_open_fds {open}");
+}

@@ -1,0 +1,157 @@
+//! What a request is about, read from its method, path and query once: the one place that knows the URL layout.
+//!
+//! Mirrors upstream's RequestInfo, so that verbs, subresources and the namespace quirks mean the same to authorization,
+//! metrics and the handlers. Pure: any bytes in, a [`RequestInfo`] out.
+
+use bailiwick_machinery::query::Query;
+use percent_encoding::percent_decode_str;
+
+/// What a request asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// Whether the path addresses API resources (as opposed to discovery, health and the like).
+    pub is_resource: bool,
+    /// The Kubernetes verb for resources, the lower-case HTTP method otherwise.
+    pub verb: &'static str,
+    /// `api` or `apis`; empty for non-resource paths.
+    pub prefix: &'static str,
+    pub group: String,
+    pub version: String,
+    pub namespace: String,
+    pub resource: String,
+    pub subresource: String,
+    pub name: String,
+    /// Path segments after the subresource.
+    pub rest: Vec<String>,
+    /// The path as authorization sees it for non-resource requests.
+    pub path: String,
+}
+
+/// Subresources of namespaces, which a path puts where other types have a resource.
+const NAMESPACE_SUBRESOURCES: &[&str] = &["status", "finalize"];
+
+impl RequestInfo {
+    pub fn parse(method: &http::Method, path: &str, query: &Query) -> Self {
+        let mut info = Self { verb: http_verb(method), path: path.to_owned(), ..Self::default() };
+        let Some(parts) = path_segments(path) else { return info };
+        let mut parts = parts.into_iter().peekable();
+        let prefix = parts.next().unwrap_or_default();
+        let (group, version) = match prefix.as_str() {
+            "api" => (Some(String::new()), parts.next()),
+            "apis" => (parts.next(), parts.next()),
+            _ => return info,
+        };
+        let (Some(group), Some(version), true) = (group, version, parts.peek().is_some()) else { return info };
+        info.is_resource = true;
+        info.prefix = if prefix == "api" { "api" } else { "apis" };
+        info.group = group;
+        info.version = version;
+        info.take_resource(parts.collect());
+        info.verb = info.resource_verb(method, query);
+        info
+    }
+
+    fn take_resource(&mut self, mut parts: Vec<String>) {
+        // The deprecated /watch/ prefix is not served; it reads as a resource named "watch" and ends in 404.
+        if parts[0] == "namespaces" && parts.len() > 1 {
+            self.namespace = parts[1].clone();
+            // Under a namespace the next segment is a resource, unless it is a subresource of the namespace itself.
+            if parts.len() > 2 && !NAMESPACE_SUBRESOURCES.contains(&parts[2].as_str()) {
+                parts.drain(..2);
+            }
+        }
+        let mut parts = parts.into_iter();
+        self.resource = parts.next().unwrap_or_default();
+        self.name = parts.next().unwrap_or_default();
+        self.subresource = parts.next().unwrap_or_default();
+        self.rest = parts.collect();
+    }
+
+    fn resource_verb(&self, method: &http::Method, query: &Query) -> &'static str {
+        let collection = self.name.is_empty();
+        match method.as_str() {
+            "POST" => "create",
+            "GET" | "HEAD" if !collection => "get",
+            "GET" | "HEAD" if query.flag("watch") == Some(true) => "watch",
+            "GET" | "HEAD" => "list",
+            "PUT" => "update",
+            "PATCH" => "patch",
+            "DELETE" if collection => "deletecollection",
+            "DELETE" => "delete",
+            _ => http_verb(method),
+        }
+    }
+}
+
+fn http_verb(method: &http::Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "get",
+        "HEAD" => "head",
+        "POST" => "post",
+        "PUT" => "put",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        "OPTIONS" => "options",
+        "CONNECT" => "connect",
+        "TRACE" => "trace",
+        _ => "unknown",
+    }
+}
+
+/// Decoded, non-empty path segments. `None` for paths that are not UTF-8 once decoded or hide a slash or NUL in a segment.
+fn path_segments(path: &str) -> Option<Vec<String>> {
+    let mut segments = Vec::with_capacity(8);
+    for raw in path.trim_matches('/').split('/') {
+        let segment = percent_decode_str(raw).decode_utf8().ok()?;
+        if segment.is_empty() || segment.contains(['/', '\0']) {
+            return None;
+        }
+        segments.push(segment.into_owned());
+    }
+    Some(segments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(method: &str, uri: &str, expected: &str) {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let method = http::Method::from_bytes(method.as_bytes()).expect("a method");
+        let info = RequestInfo::parse(&method, path, &Query::parse(query));
+        let seen = if info.is_resource {
+            format!(
+                "{} {}/{} ns={} {}/{} {}",
+                info.verb, info.group, info.version, info.namespace, info.resource, info.name, info.subresource
+            )
+        } else {
+            format!("{} {}", info.verb, info.path)
+        };
+        assert_eq!(seen.trim_end(), expected, "{method} {uri}");
+    }
+
+    #[test]
+    fn reads_verbs_and_names_from_paths() {
+        check("GET", "/api/v1/namespaces", "list /v1 ns= namespaces/");
+        check("GET", "/api/v1/namespaces/a", "get /v1 ns=a namespaces/a");
+        check("PUT", "/api/v1/namespaces/a/finalize", "update /v1 ns=a namespaces/a finalize");
+        check("GET", "/api/v1/namespaces/a/configmaps", "list /v1 ns=a configmaps/");
+        check("GET", "/api/v1/namespaces/a/configmaps?watch=1", "watch /v1 ns=a configmaps/");
+        check("GET", "/api/v1/configmaps?watch=false", "list /v1 ns= configmaps/");
+        check("DELETE", "/api/v1/namespaces/a/configmaps", "deletecollection /v1 ns=a configmaps/");
+        check("POST", "/api/v1/namespaces/a/serviceaccounts/d/token", "create /v1 ns=a serviceaccounts/d token");
+        check("PATCH", "/apis/g.io/v1/things/x/status", "patch g.io/v1 ns= things/x status");
+        check("GET", "/apis", "get /apis");
+        check("GET", "/apis/g.io/v1", "get /apis/g.io/v1");
+        check("GET", "/healthz", "get /healthz");
+        check("GET", "/api/v1/namespaces/a%2Fb", "get /api/v1/namespaces/a%2Fb");
+    }
+
+    proptest! {
+        #[test]
+        fn any_path_and_query_parse(path in "\\PC{0,80}", query in "\\PC{0,80}") {
+            RequestInfo::parse(&http::Method::GET, &path, &Query::parse(&query));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The API server without a socket: every request, from the network or in process, goes through [`ApiServer::handle`].
+//!
+//! The pipeline is plain: read what the request is about, find out who sends it, whether they may, serve it, count it.
+
+mod dispatch;
+mod nonresource;
+mod respond;
+
+pub(crate) use respond::Answer;
+
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use bailiwick_admission::Chain;
+use bailiwick_auth::authn::bearer::{self, Bearer};
+use bailiwick_auth::authn::{AuthRequest, PeerCertificates, RequestAuthenticator, TargetAudiences};
+use bailiwick_auth::authz::{Attributes, Authorizers, ResourceTarget, Target};
+use bailiwick_auth::impersonation;
+use bailiwick_auth::keys::VerifyingKey;
+use bailiwick_auth::service_account::TokenIssuer;
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::user::UserInfo;
+use bailiwick_store as store;
+use bytes::Bytes;
+use futures::FutureExt;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{Method, Response};
+use http_body_util::{BodyExt, Limited};
+use jiff::Timestamp;
+use rustls::pki_types::CertificateDer;
+
+use crate::cache::Caches;
+use crate::http::ResponseBody;
+use crate::lookup::StoredObjects;
+use crate::metrics::{Metrics, Subject};
+use crate::openapi::OpenApi;
+use crate::registry::Registry;
+use crate::request_info::RequestInfo;
+use bailiwick_machinery::query::Query;
+
+/// The largest request body, as upstream.
+pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// What a server is made of.
+pub struct Config {
+    pub authenticator: RequestAuthenticator,
+    pub authorizers: Authorizers,
+    pub admission: Chain,
+    pub issuer: Arc<TokenIssuer>,
+    /// Keys that verify our tokens, for the discovery of our issuer.
+    pub token_keys: Vec<VerifyingKey>,
+    /// How long a request other than a watch may take.
+    pub request_timeout: Duration,
+    /// Where clients reach us, as discovery tells them: `host:port`.
+    pub address: String,
+}
+
+/// The API server.
+pub struct ApiServer {
+    pub(crate) registry: ArcSwap<Registry>,
+    pub(crate) caches: Arc<Caches>,
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+    pub(crate) openapi: OpenApi,
+    pub(crate) lookup: Arc<StoredObjects>,
+    shutting_down: AtomicBool,
+}
+
+/// What is known of the connection a request came by.
+pub struct Connection {
+    pub peer: Option<SocketAddr>,
+    certificates: PeerCertificates,
+    /// For in-process callers, who need no credentials.
+    trusted: Option<Arc<UserInfo>>,
+}
+
+impl Connection {
+    pub fn new(peer: Option<SocketAddr>, chain: Vec<CertificateDer<'static>>) -> Self {
+        Self { peer, certificates: PeerCertificates::new(chain), trusted: None }
+    }
+
+    /// A connection within this process that acts as `user`.
+    pub fn in_process(user: UserInfo) -> Self {
+        Self { peer: None, certificates: PeerCertificates::new(Vec::new()), trusted: Some(Arc::new(user)) }
+    }
+}
+
+impl ApiServer {
+    pub fn new(registry: Registry, caches: Arc<Caches>, lookup: Arc<StoredObjects>, config: Config) -> Arc<Self> {
+        Arc::new(Self {
+            registry: ArcSwap::from_pointee(registry),
+            caches,
+            config,
+            metrics: Metrics::new(),
+            openapi: OpenApi::default(),
+            lookup,
+            shutting_down: AtomicBool::new(false),
+        })
+    }
+
+    /// Fails `/readyz` and ends all watches, so that connections can drain.
+    pub fn begin_shutdown(&self) {
+        self.shutting_down.store(true, Ordering::Release);
+        self.caches.close_watchers();
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::Acquire)
+    }
+
+    /// Serves one request. Never fails: what goes wrong becomes a Status.
+    pub async fn handle<B>(self: &Arc<Self>, request: http::Request<B>, connection: Arc<Connection>) -> Response<ResponseBody>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let started = Instant::now();
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
+        let mut exchange = respond::Exchange::new(&parts);
+        let serving = AssertUnwindSafe(self.serve(&parts, &query, &info, body, &connection, &mut exchange));
+        let outcome = match serving.catch_unwind().await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                self.metrics.panics.inc();
+                tracing::error!(path = parts.uri.path(), "a request panicked");
+                Err(ApiError::internal("the server could not serve the request"))
+            }
+        };
+        let response = exchange.finish(outcome, &parts, &query).await;
+        self.metrics.finished(&self.subject(&info, &parts.method), response.status().as_u16(), started.elapsed());
+        response
+    }
+
+    async fn serve<B>(
+        self: &Arc<Self>,
+        parts: &Parts,
+        query: &Query,
+        info: &RequestInfo,
+        body: B,
+        connection: &Connection,
+        exchange: &mut respond::Exchange,
+    ) -> ApiResult<respond::Answer>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let user = self.authenticate(parts, connection).await?;
+        let user = self.impersonate(parts, user, info, query).await?;
+        self.config.authorizers.require(&attributes(&user, info, query)).await?;
+        let mutating = !matches!(info.verb, "get" | "list" | "watch" | "head" | "options");
+        let _inflight = self.metrics.begin(mutating);
+        let work = async {
+            let body = if mutating { read_body(body).await? } else { Bytes::new() };
+            match info.is_resource {
+                true => self.dispatch(parts, query, info, &user, body, exchange).await,
+                false => self.nonresource(parts, query, info).await,
+            }
+        };
+        match tokio::time::timeout(self.config.request_timeout, work).await {
+            Ok(answer) => answer,
+            Err(_) => Err(request_timeout()),
+        }
+    }
+
+    async fn authenticate(&self, parts: &Parts, connection: &Connection) -> ApiResult<Arc<UserInfo>> {
+        if let Some(user) = &connection.trusted {
+            return Ok(user.clone());
+        }
+        let header = parts.headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
+        let bearer_token = match header.map(bearer::parse) {
+            Some(Bearer::Token(token)) => Some(token),
+            _ => None,
+        };
+        let request = AuthRequest {
+            bearer_token,
+            peer: Some(&connection.certificates).filter(|certificates| !certificates.is_empty()),
+            audiences: TargetAudiences::Server,
+            now: Timestamp::now(),
+        };
+        match self.config.authenticator.authenticate(&request).await {
+            Ok(authentication) => Ok(authentication.user),
+            Err(error) => {
+                tracing::debug!(%error, "authentication failed");
+                Err(ApiError::unauthorized())
+            }
+        }
+    }
+
+    async fn impersonate(
+        &self,
+        parts: &Parts,
+        user: Arc<UserInfo>,
+        info: &RequestInfo,
+        query: &Query,
+    ) -> ApiResult<Arc<UserInfo>> {
+        if !parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+            return Ok(user);
+        }
+        let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let Some(wanted) = impersonation::requested(headers)? else { return Ok(user) };
+        let attributes = attributes(&user, info, query);
+        let granted = impersonation::authorize(&self.config.authorizers, &attributes, &wanted).await?;
+        Ok(Arc::new(granted.user))
+    }
+
+    /// What a request counts as in metrics: only known resources become labels, so that clients cannot make up new ones.
+    fn subject(&self, info: &RequestInfo, method: &Method) -> Subject {
+        let registry = self.registry.load();
+        let served = registry.get(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
+        let verb = match info.verb {
+            "get" if info.is_resource => "GET",
+            "list" => "LIST",
+            "watch" => "WATCH",
+            "create" => "POST",
+            "update" => "PUT",
+            "patch" => "PATCH",
+            "delete" => "DELETE",
+            "deletecollection" => "DELETECOLLECTION",
+            _ => match *method {
+                Method::GET => "GET",
+                Method::HEAD => "HEAD",
+                Method::POST => "POST",
+                Method::PUT => "PUT",
+                Method::PATCH => "PATCH",
+                Method::DELETE => "DELETE",
+                _ => "other",
+            },
+        };
+        let scope = match served {
+            None => "",
+            Some(_) if !info.name.is_empty() || info.verb == "create" => "resource",
+            Some(served) if served.resource.namespaced() && !info.namespace.is_empty() => "namespace",
+            Some(_) => "cluster",
+        };
+        match served {
+            Some(served) => {
+                let known = served.resource.subresource(&info.subresource).is_some();
+                Subject {
+                    verb,
+                    group: served.labels.group.clone(),
+                    version: served.labels.version.clone(),
+                    resource: served.labels.resource.clone(),
+                    subresource: if known { info.subresource.as_str().into() } else { served.labels.none.clone() },
+                    scope,
+                }
+            }
+            None => {
+                let none: Arc<str> = "".into();
+                Subject { verb, group: none.clone(), version: none.clone(), resource: none.clone(), subresource: none, scope }
+            }
+        }
+    }
+}
+
+fn attributes<'a>(user: &'a UserInfo, info: &'a RequestInfo, query: &'a Query) -> Attributes<'a> {
+    let target = if info.is_resource {
+        Target::Resource(ResourceTarget {
+            group: &info.group,
+            version: &info.version,
+            resource: &info.resource,
+            subresource: &info.subresource,
+            namespace: &info.namespace,
+            name: &info.name,
+            field_selector: query.get("fieldSelector").unwrap_or_default(),
+            label_selector: query.get("labelSelector").unwrap_or_default(),
+        })
+    } else {
+        Target::Path(&info.path)
+    };
+    Attributes { user, verb: info.verb, target }
+}
+
+async fn read_body<B>(body: B) -> ApiResult<Bytes>
+where
+    B: http_body::Body + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(ApiError::request_entity_too_large(format!("limit is {BODY_BYTES_MAX}")))
+        }
+        Err(error) => Err(ApiError::bad_request(format!("the request body could not be read: {error}"))),
+    }
+}
+
+fn request_timeout() -> ApiError {
+    ApiError::timeout("Timeout: request did not complete within the allotted timeout", 0)
+}
+
+/// A failed store operation as clients see it; the operator finds the rest in the log.
+pub(crate) fn store_error(error: &store::Error) -> ApiError {
+    match error {
+        store::Error::Compacted { requested, compacted } => {
+            ApiError::expired(format!("too old resource version: {requested} ({compacted})"))
+        }
+        store::Error::InvalidRequest(reason) => ApiError::bad_request(reason.clone()),
+        store::Error::NoSpace(_) => {
+            tracing::error!(%error, "store is out of space");
+            ApiError::new(507, "InsufficientStorage", "the store is out of space")
+        }
+        _ => {
+            tracing::error!(%error, "store operation failed");
+            ApiError::internal("the store did not answer")
+        }
+    }
+}

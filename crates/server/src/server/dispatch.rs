@@ -1,0 +1,95 @@
+//! From a resource request to the handler of its verb.
+
+use std::sync::Arc;
+
+use bailiwick_machinery::resource::{Scope, Storage};
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::user::UserInfo;
+use bytes::Bytes;
+use http::request::Parts;
+
+use super::ApiServer;
+use super::respond::{Answer, Exchange};
+use crate::handlers::request::{Reply, Request};
+use crate::handlers::{create, delete, delete_collection, get, list, patch, review, token, update, watch};
+use crate::registry::Served;
+use crate::request_info::RequestInfo;
+use bailiwick_machinery::query::Query;
+
+impl ApiServer {
+    pub(super) async fn dispatch(
+        self: &Arc<Self>,
+        parts: &Parts,
+        query: &Query,
+        info: &RequestInfo,
+        user: &UserInfo,
+        body: Bytes,
+        exchange: &mut Exchange,
+    ) -> ApiResult<Answer> {
+        let registry = self.registry.load();
+        let served = registry.get(&info.group, &info.version, &info.resource).ok_or_else(ApiError::unknown_path)?;
+        check_route(served, info)?;
+        let rq = Request::new(self, info, query, &parts.headers, served, user);
+        let outcome = route(&rq, body).await;
+        exchange.warnings = rq.take_warnings();
+        outcome.map(Answer::from)
+    }
+}
+
+async fn route(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
+    let resource = &rq.served.resource;
+    if let Some(subresource) = rq.subresource() {
+        if !subresource.verbs.contains(&rq.info.verb) {
+            return Err(method_not_allowed());
+        }
+        if subresource.name == "token" {
+            return token::create(rq, body).await;
+        }
+    } else if !resource.verbs.contains(&rq.info.verb) {
+        return Err(method_not_allowed());
+    }
+    if resource.storage == Storage::Virtual {
+        return review::create(rq, body).await;
+    }
+    match rq.info.verb {
+        "get" => get::get(rq).await,
+        "list" => list::list(rq).await,
+        "watch" => watch::watch(rq).await,
+        "create" => create::create(rq, body).await,
+        "update" => update::update(rq, body).await,
+        "patch" => patch::patch(rq, body).await,
+        "delete" => delete::delete(rq, body).await,
+        "deletecollection" => delete_collection::delete_collection(rq, body).await,
+        _ => Err(method_not_allowed()),
+    }
+}
+
+/// Whether the path fits the resource: a namespace where there is one, and nothing below what exists.
+fn check_route(served: &Served, info: &RequestInfo) -> ApiResult<()> {
+    let resource = &served.resource;
+    let is_namespaces = resource.group.is_empty() && resource.plural == "namespaces";
+    let fits = match resource.scope {
+        Scope::Cluster => info.namespace.is_empty() || is_namespaces,
+        Scope::Namespaced => !info.namespace.is_empty() || info.name.is_empty(),
+    };
+    let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
+    if !fits || !known || !info.rest.is_empty() {
+        return Err(ApiError::unknown_path());
+    }
+    // Collections take POST and DELETE, objects take the rest; all namespaces at once can only be read.
+    let whole_cluster = resource.scope == Scope::Namespaced && info.namespace.is_empty();
+    let wrong_place = match info.verb {
+        "create" => !info.name.is_empty() && info.subresource.is_empty() || whole_cluster,
+        "deletecollection" => whole_cluster,
+        "update" | "patch" => info.name.is_empty(),
+        _ => false,
+    };
+    if wrong_place { Err(method_not_allowed()) } else { Ok(()) }
+}
+
+fn method_not_allowed() -> ApiError {
+    let mut error =
+        ApiError::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+    error.details = Some(Box::default());
+    error
+}

@@ -1,0 +1,144 @@
+//! Paths that are not API resources: discovery, version, health, metrics, OpenAPI and the token issuer's documents.
+
+use std::sync::Arc;
+
+use bailiwick_auth::oidc_discovery;
+use bailiwick_machinery::media::{self, Answer as Shape};
+use bailiwick_machinery::origin::Origin;
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use http::Method;
+use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
+use http::request::Parts;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha512};
+
+use super::ApiServer;
+use super::respond::Answer;
+use crate::discovery::{self, AggregatedVersion};
+use crate::encode::{Layout, encode_value};
+use crate::health::{self, Endpoint};
+use crate::http::ResponseBody;
+use crate::request_info::RequestInfo;
+use bailiwick_machinery::query::Query;
+
+impl ApiServer {
+    pub(super) async fn nonresource(
+        self: &Arc<Self>,
+        parts: &Parts,
+        query: &Query,
+        info: &RequestInfo,
+    ) -> ApiResult<Answer> {
+        let path = info.path.as_str();
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            return Ok(not_found());
+        }
+        if let Some((endpoint, single)) = Endpoint::of_path(path) {
+            let (status, text) = health::answer(self, endpoint, single, query).await;
+            return Ok(Answer::text(status, text));
+        }
+        if let Some(answer) = self.openapi_answer(parts, path)? {
+            return Ok(answer);
+        }
+        match path {
+            "/" => json_answer(&json!({"paths": self.paths()}), Layout::Pretty),
+            "/version" | "/version/" => json_answer(&discovery::version(), Layout::Pretty),
+            "/metrics" => Ok(self.metrics_answer()),
+            "/openid/v1/jwks" => self.key_set(),
+            "/.well-known/openid-configuration" => self.issuer_document(),
+            _ => self.discovery_answer(parts, query, path),
+        }
+    }
+
+    fn metrics_answer(&self) -> Answer {
+        let text = self.metrics.encode(&self.caches);
+        Answer::new(200, "text/plain; version=0.0.4; charset=utf-8", ResponseBody::full(text))
+    }
+
+    fn key_set(&self) -> ApiResult<Answer> {
+        let keys = oidc_discovery::key_set(&self.config.token_keys).map_err(ApiError::internal)?;
+        let body = serde_json::to_vec(&keys).map_err(ApiError::internal)?;
+        Ok(Answer::new(200, "application/jwk-set+json", ResponseBody::full(body)).header(CACHE_CONTROL, "public, max-age=3600"))
+    }
+
+    fn issuer_document(&self) -> ApiResult<Answer> {
+        let jwks_uri = format!("https://{}/openid/v1/jwks", self.config.address);
+        let document =
+            oidc_discovery::discovery_document(self.config.issuer.issuer(), &jwks_uri, &self.config.token_keys);
+        Ok(json_answer(&document, Layout::Compact)?.header(CACHE_CONTROL, "public, max-age=3600"))
+    }
+
+    fn discovery_answer(&self, parts: &Parts, query: &Query, path: &str) -> ApiResult<Answer> {
+        let registry = self.registry.load();
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if let ["api"] | ["apis"] = segments.as_slice() {
+            if let Some(version) = AggregatedVersion::negotiate(accept) {
+                let document = discovery::aggregated_document(&registry, segments == ["api"], version);
+                return aggregated_answer(&document, version, parts);
+            }
+        }
+        let document = match segments.as_slice() {
+            ["api"] => Some(discovery::api_versions(&registry, &self.config.address)),
+            ["apis"] => Some(discovery::api_group_list(&registry)),
+            ["api", version] => discovery::api_resource_list(&registry, "", version),
+            ["apis", group] if !group.is_empty() => discovery::api_group(&registry, group),
+            ["apis", group, version] if !group.is_empty() => discovery::api_resource_list(&registry, group, version),
+            _ => return Ok(not_found()),
+        };
+        let Some(document) = document else { return Ok(not_found()) };
+        let negotiated = media::negotiate(accept, Origin::Native, Shape::Object)?;
+        let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let pretty = negotiated.pretty || media::wants_pretty(query.get("pretty"), agent);
+        let layout = if pretty { Layout::Pretty } else { Layout::Compact };
+        let body = encode_value(negotiated.media, layout, &document)?;
+        Ok(Answer::new(200, negotiated.media.as_str(), ResponseBody::full(body)))
+    }
+
+    /// Every path there is to see.
+    fn paths(&self) -> Vec<String> {
+        let registry = self.registry.load();
+        let mut paths: Vec<String> = ["/api", "/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
+            .into_iter()
+            .chain(["/.well-known/openid-configuration", "/openid/v1/jwks"])
+            .map(str::to_owned)
+            .collect();
+        for (group, versions) in registry.groups() {
+            let base = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
+            paths.extend(versions.iter().map(|version| format!("{base}/{version}")));
+            paths.push(base);
+        }
+        for (name, endpoint) in [("healthz", Endpoint::Healthz), ("livez", Endpoint::Livez), ("readyz", Endpoint::Readyz)] {
+            paths.push(format!("/{name}"));
+            paths.extend(endpoint.checks().iter().map(|check| format!("/{name}/{check}")));
+        }
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+}
+
+fn json_answer(value: &Value, layout: Layout) -> ApiResult<Answer> {
+    let mut body = match layout {
+        Layout::Compact => serde_json::to_vec(value),
+        Layout::Pretty => serde_json::to_vec_pretty(value),
+    }
+    .map_err(ApiError::internal)?;
+    body.shrink_to_fit();
+    Ok(Answer::new(200, "application/json", ResponseBody::full(body)))
+}
+
+fn aggregated_answer(document: &Value, version: AggregatedVersion, parts: &Parts) -> ApiResult<Answer> {
+    let body = serde_json::to_vec(document).map_err(ApiError::internal)?;
+    let etag = format!("\"{:X}\"", Sha512::digest(&body));
+    let unchanged = parts.headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == etag.as_bytes());
+    let answer = if unchanged {
+        Answer::new(304, version.content_type(), ResponseBody::empty())
+    } else {
+        Answer::new(200, version.content_type(), ResponseBody::full(body))
+    };
+    Ok(answer.header(ETAG, &etag).header(CACHE_CONTROL, "public").header(VARY, "Accept"))
+}
+
+fn not_found() -> Answer {
+    Answer::text(404, "404 page not found\n")
+}

@@ -1,0 +1,183 @@
+//! From a handler's outcome to an HTTP response: headers every answer has, warnings, compression, Status on failure.
+
+use bailiwick_machinery::media::{self, MediaType};
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    RETRY_AFTER, USER_AGENT, VARY, WARNING,
+};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use http_body_util::BodyExt;
+
+use crate::encode::gzip::{GZIP_BYTES_MIN, GzipBody};
+use crate::encode::{Layout, encode_value};
+use crate::handlers::request::Reply;
+use crate::http::ResponseBody;
+use bailiwick_machinery::query::Query;
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
+/// Longer audit ids of clients are cut off, as upstream does.
+const AUDIT_ID_LEN_MAX: usize = 64;
+
+/// An answer with headers of its own.
+pub struct Answer {
+    pub status: u16,
+    pub content_type: HeaderValue,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub body: ResponseBody,
+}
+
+impl Answer {
+    pub fn new(status: u16, content_type: &'static str, body: ResponseBody) -> Self {
+        Self { status, content_type: HeaderValue::from_static(content_type), headers: Vec::new(), body }
+    }
+
+    pub fn text(status: u16, text: impl Into<String>) -> Self {
+        let text: String = text.into();
+        let mut answer = Self::new(status, "text/plain; charset=utf-8", ResponseBody::full(text));
+        answer.headers.push((NOSNIFF, HeaderValue::from_static("nosniff")));
+        answer
+    }
+
+    pub fn header(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self::new(reply.status, reply.content_type, reply.body)
+    }
+}
+
+/// What accompanies a request from its head to its answer.
+pub struct Exchange {
+    audit_id: HeaderValue,
+    pub warnings: Vec<String>,
+}
+
+impl Exchange {
+    pub fn new(parts: &Parts) -> Self {
+        let given = parts.headers.get(&AUDIT_ID).and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty());
+        let id = match given {
+            Some(id) => id.get(..AUDIT_ID_LEN_MAX.min(id.len())).unwrap_or_default().to_owned(),
+            None => uuid::Uuid::new_v4().to_string(),
+        };
+        let audit_id = HeaderValue::from_str(&id).unwrap_or_else(|_| HeaderValue::from_static("invalid"));
+        Self { audit_id, warnings: Vec::new() }
+    }
+
+    /// The response, complete.
+    pub async fn finish(self, outcome: ApiResult<Answer>, parts: &Parts, query: &Query) -> Response<ResponseBody> {
+        let mut answer = match outcome {
+            Ok(answer) => answer,
+            Err(error) => failure(&error, parts, query),
+        };
+        let gzipped = compress(&mut answer, parts).await;
+        if parts.method == Method::HEAD {
+            answer.body = ResponseBody::empty();
+        }
+        let mut response = Response::new(answer.body);
+        *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(AUDIT_ID, self.audit_id);
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        headers.insert(CONTENT_TYPE, answer.content_type);
+        if gzipped {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+        for (name, value) in answer.headers {
+            headers.insert(name, value);
+        }
+        add_warnings(headers, &self.warnings);
+        response
+    }
+}
+
+fn failure(error: &ApiError, parts: &Parts, query: &Query) -> Answer {
+    let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // An error is never refused for its form: whoever accepts nothing we have gets indented JSON.
+    let (media, pretty) = match media::negotiate_status(accept) {
+        Some(negotiated) => (negotiated.media, negotiated.pretty || media::wants_pretty(query.get("pretty"), agent)),
+        None => (MediaType::Json, true),
+    };
+    let layout = if pretty { Layout::Pretty } else { Layout::Compact };
+    let status = error.to_status();
+    let body = encode_value(media, layout, &status)
+        .or_else(|_| encode_value(MediaType::Json, layout, &status))
+        .unwrap_or_default();
+    let mut answer = Answer::new(error.code, media.as_str(), ResponseBody::full(body));
+    if let Some(seconds) = error.details.as_ref().map(|details| details.retry_after_seconds).filter(|s| *s > 0) {
+        answer = answer.header(RETRY_AFTER, &seconds.to_string());
+    }
+    answer
+}
+
+/// Compresses large answers for clients that can read them. Watches are never compressed: each event must leave at once.
+async fn compress(answer: &mut Answer, parts: &Parts) -> bool {
+    let accepts = parts.headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
+    if !accepts.is_some_and(|encodings| encodings.split(',').any(|e| e.trim().split(';').next() == Some("gzip"))) {
+        return false;
+    }
+    let large = match &answer.body {
+        ResponseBody::Full(Some(bytes)) => bytes.len() >= GZIP_BYTES_MIN,
+        ResponseBody::List(_) => true,
+        _ => false,
+    };
+    if !large {
+        return false;
+    }
+    // A list does not know its size; its first chunks tell whether it is worth it.
+    let mut body = std::mem::replace(&mut answer.body, ResponseBody::empty());
+    let mut first = Vec::new();
+    while first.len() < GZIP_BYTES_MIN {
+        match body.frame().await {
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    first.extend_from_slice(&data);
+                }
+            }
+            Some(Err(never)) => match never {},
+            None => {
+                answer.body = ResponseBody::full(first);
+                return false;
+            }
+        }
+    }
+    answer.body = ResponseBody::Gzip(Box::new(GzipBody::new(first.into(), body)));
+    true
+}
+
+/// Warnings as kubectl shows them: `299 - "text"`, quotes and backslashes escaped, control characters dropped.
+fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    /// All warnings of an answer together, as upstream, so that headers stay within limits.
+    const WARNINGS_BYTES_MAX: usize = 4 * 1024;
+    let mut total = 0;
+    let mut seen: Vec<&str> = Vec::new();
+    for warning in warnings {
+        if seen.contains(&warning.as_str()) {
+            continue;
+        }
+        seen.push(warning);
+        let escaped: String = warning
+            .chars()
+            .filter(|c| !c.is_control())
+            .flat_map(|c| (matches!(c, '"' | '\\')).then_some('\\').into_iter().chain([c]))
+            .collect();
+        let text = format!("299 - \"{escaped}\"");
+        total += text.len();
+        if total > WARNINGS_BYTES_MAX {
+            return;
+        }
+        if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+            headers.append(WARNING, value);
+        }
+    }
+}
