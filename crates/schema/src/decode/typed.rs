@@ -110,7 +110,7 @@ impl<'a> Decoder<'a> {
                 self.leniently(|this| this.untyped()).map(Some)
             }
             FieldType::SchemaOrBool | FieldType::SchemaOrArray | FieldType::SchemaOrStringArray => {
-                self.leniently(|this| this.schema_or(ty, first)).map(Some)
+                self.by_own_decoder(|this| this.schema_or(ty, first)).map(Some)
             }
             FieldType::Struct(_) | FieldType::Map(_) | FieldType::List(_) | FieldType::WrappedList(_) => {
                 self.mismatched(first, go)
@@ -335,6 +335,16 @@ impl<'a> Decoder<'a> {
         self.lenient += 1;
         let value = decode(self);
         self.lenient -= 1;
+        value
+    }
+
+    /// Decodes where upstream's type does so itself: leniently, and whatever does not fit inside ends decoding.
+    fn by_own_decoder<T>(&mut self, decode: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.mismatch.take();
+        let value = self.leniently(decode);
+        if let Some(inner) = std::mem::replace(&mut self.mismatch, outer) {
+            self.stop(inner);
+        }
         value
     }
 
