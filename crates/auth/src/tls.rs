@@ -131,3 +131,6 @@ impl ClientCertVerifier for AnyClientCertificate {
         self.algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;

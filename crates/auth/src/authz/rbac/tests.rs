@@ -1,1 +1,162 @@
-//! tests
+//! The index says what a scan over all bindings would.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::authz::ResourceTarget;
+
+fn role(namespace: &str, name: &str, resource: &str) -> Value {
+    json!({
+        "metadata": {"namespace": namespace, "name": name},
+        "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": [resource]}],
+    })
+}
+
+fn binding(namespace: &str, name: &str, role: (&str, &str), subjects: Value) -> Value {
+    json!({
+        "metadata": {"namespace": namespace, "name": name},
+        "roleRef": {"kind": role.0, "name": role.1},
+        "subjects": subjects,
+    })
+}
+
+fn user(name: &str, groups: &[&str]) -> UserInfo {
+    UserInfo { name: name.into(), groups: groups.iter().map(|g| (*g).to_owned()).collect(), ..UserInfo::default() }
+}
+
+fn get(rbac: &Rbac, user: &UserInfo, namespace: &str, resource: &str) -> Decision {
+    let target = Target::Resource(ResourceTarget { namespace, resource, ..ResourceTarget::default() });
+    rbac.authorize(&Attributes { user, verb: "get", target })
+}
+
+#[test]
+fn bindings_grant_in_their_scope() {
+    let rbac = Rbac::default();
+    rbac.apply(RbacKind::ClusterRole, Change::Stored(&role("", "reader", "configmaps")));
+    rbac.apply(RbacKind::Role, Change::Stored(&role("a", "secretive", "secrets")));
+    let alice = json!([{"kind": "User", "name": "alice"}]);
+    rbac.apply(RbacKind::RoleBinding, Change::Stored(&binding("a", "b1", ("ClusterRole", "reader"), alice.clone())));
+    rbac.apply(RbacKind::RoleBinding, Change::Stored(&binding("a", "b2", ("Role", "secretive"), alice)));
+    let dev = json!([{"kind": "Group", "name": "dev"}]);
+    rbac.apply(RbacKind::ClusterRoleBinding, Change::Stored(&binding("", "b3", ("ClusterRole", "reader"), dev)));
+
+    let (alice, dave) = (user("alice", &[]), user("dave", &["dev"]));
+    assert_eq!(
+        get(&rbac, &alice, "a", "configmaps").reason(),
+        "RBAC: allowed by RoleBinding \"b1/a\" of ClusterRole \"reader\" to User \"alice\""
+    );
+    assert!(get(&rbac, &alice, "a", "secrets").is_allowed());
+    assert!(!get(&rbac, &alice, "b", "configmaps").is_allowed());
+    assert!(!get(&rbac, &alice, "", "configmaps").is_allowed());
+    assert_eq!(
+        get(&rbac, &dave, "b", "configmaps").reason(),
+        "RBAC: allowed by ClusterRoleBinding \"b3\" of ClusterRole \"reader\" to Group \"dev\""
+    );
+    assert!(get(&rbac, &dave, "", "configmaps").is_allowed());
+    assert!(!get(&rbac, &dave, "a", "secrets").is_allowed());
+}
+
+#[test]
+fn service_accounts_are_in_the_namespace_of_the_binding_unless_they_say_otherwise() {
+    let rbac = Rbac::default();
+    rbac.apply(RbacKind::ClusterRole, Change::Stored(&role("", "reader", "configmaps")));
+    let subjects =
+        json!([{"kind": "ServiceAccount", "name": "x"}, {"kind": "ServiceAccount", "name": "y", "namespace": "b"}]);
+    rbac.apply(RbacKind::RoleBinding, Change::Stored(&binding("a", "r", ("ClusterRole", "reader"), subjects.clone())));
+    assert_eq!(
+        get(&rbac, &user("system:serviceaccount:a:x", &[]), "a", "configmaps").reason(),
+        "RBAC: allowed by RoleBinding \"r/a\" of ClusterRole \"reader\" to ServiceAccount \"x/a\""
+    );
+    assert!(get(&rbac, &user("system:serviceaccount:b:y", &[]), "a", "configmaps").is_allowed());
+    assert!(!get(&rbac, &user("system:serviceaccount:b:x", &[]), "a", "configmaps").is_allowed());
+    // Cluster-wide there is no namespace to take.
+    rbac.apply(RbacKind::ClusterRoleBinding, Change::Stored(&binding("", "c", ("ClusterRole", "reader"), subjects)));
+    assert!(!get(&rbac, &user("system:serviceaccount:a:x", &[]), "b", "configmaps").is_allowed());
+}
+
+#[test]
+fn changes_hold_at_once() {
+    let rbac = Rbac::default();
+    let alice = user("alice", &[]);
+    let subjects = json!([{"kind": "User", "name": "alice"}]);
+    rbac.apply(RbacKind::ClusterRoleBinding, Change::Stored(&binding("", "b", ("ClusterRole", "r"), subjects)));
+    assert_eq!(
+        get(&rbac, &alice, "", "configmaps"),
+        Decision::NoOpinion(Reason::Static("RBAC: clusterrole.rbac.authorization.k8s.io \"r\" not found"))
+    );
+    rbac.apply(RbacKind::ClusterRole, Change::Stored(&role("", "r", "configmaps")));
+    assert!(get(&rbac, &alice, "", "configmaps").is_allowed());
+    rbac.apply(RbacKind::ClusterRole, Change::Stored(&role("", "r", "secrets")));
+    assert!(!get(&rbac, &alice, "", "configmaps").is_allowed());
+    assert!(get(&rbac, &alice, "", "secrets").is_allowed());
+    let others = json!([{"kind": "User", "name": "bob"}]);
+    rbac.apply(RbacKind::ClusterRoleBinding, Change::Stored(&binding("", "b", ("ClusterRole", "r"), others)));
+    assert!(!get(&rbac, &alice, "", "secrets").is_allowed());
+    assert!(get(&rbac, &user("bob", &[]), "", "secrets").is_allowed());
+    rbac.apply(RbacKind::ClusterRoleBinding, Change::Deleted { namespace: "", name: "b" });
+    assert!(!get(&rbac, &user("bob", &[]), "", "secrets").is_allowed());
+    rbac.apply(RbacKind::ClusterRole, Change::Deleted { namespace: "", name: "r" });
+    let index = rbac.index.read().expect("unpoisoned");
+    assert!(index.roles.is_empty() && index.bindings.is_empty(), "nothing is left behind");
+}
+
+#[test]
+fn rules_are_listed_with_what_is_missing() {
+    let rbac = Rbac::default();
+    rbac.apply(RbacKind::Role, Change::Stored(&role("a", "r", "secrets")));
+    let subjects = json!([{"kind": "User", "name": "alice"}]);
+    rbac.apply(RbacKind::RoleBinding, Change::Stored(&binding("a", "b1", ("Role", "r"), subjects.clone())));
+    rbac.apply(RbacKind::RoleBinding, Change::Stored(&binding("a", "b2", ("Role", "gone"), subjects)));
+    let mut rules = Rules::default();
+    rbac.rules_for(&user("alice", &[]), "a", &mut rules);
+    assert_eq!(rules.rules.len(), 1);
+    assert_eq!(rules.errors, ["role.rbac.authorization.k8s.io \"gone\" not found"]);
+}
+
+/// One step of a random history: a binding of one of few names to some of few subjects, or its removal.
+#[derive(Clone, Debug)]
+struct Step {
+    binding: u8,
+    namespace: bool,
+    subjects: Option<Vec<u8>>,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let subjects = proptest::option::of(proptest::collection::vec(0u8..4, 0..3));
+    (0u8..3, any::<bool>(), subjects).prop_map(|(binding, namespace, subjects)| Step { binding, namespace, subjects })
+}
+
+proptest! {
+    #[test]
+    fn the_index_agrees_with_a_scan(steps in proptest::collection::vec(step(), 0..30)) {
+        let rbac = Rbac::default();
+        rbac.apply(RbacKind::ClusterRole, Change::Stored(&role("", "r", "configmaps")));
+        let mut model: BTreeMap<(bool, u8), Vec<u8>> = BTreeMap::new();
+        for Step { binding: number, namespace, subjects } in steps {
+            let (scope, kind) =
+                if namespace { ("ns", RbacKind::RoleBinding) } else { ("", RbacKind::ClusterRoleBinding) };
+            let name = format!("b{number}");
+            match subjects {
+                Some(list) => {
+                    let entry = |s: &u8| json!({"kind": if s % 2 == 0 { "User" } else { "Group" }, "name": format!("s{s}")});
+                    let subjects = list.iter().map(entry).collect::<Vec<_>>().into();
+                    rbac.apply(kind, Change::Stored(&binding(scope, &name, ("ClusterRole", "r"), subjects)));
+                    model.insert((namespace, number), list);
+                }
+                None => {
+                    rbac.apply(kind, Change::Deleted { namespace: scope, name: &name });
+                    model.remove(&(namespace, number));
+                }
+            }
+        }
+        for subject in 0..4u8 {
+            let name = format!("s{subject}");
+            let caller = if subject % 2 == 0 { user(&name, &[]) } else { user("somebody", &[&name]) };
+            let bound = |namespaced: bool| model.iter().any(|((n, _), list)| *n == namespaced && list.contains(&subject));
+            prop_assert_eq!(get(&rbac, &caller, "", "configmaps").is_allowed(), bound(false));
+            prop_assert_eq!(get(&rbac, &caller, "ns", "configmaps").is_allowed(), bound(false) || bound(true));
+            prop_assert_eq!(get(&rbac, &caller, "other", "configmaps").is_allowed(), bound(false));
+        }
+    }
+}
