@@ -4,6 +4,8 @@
 // required fields from the generated OpenAPI definitions. Only facts are written, no descriptions.
 //
 // usage: go run . > ../../crates/schema/src/types/table.rs
+//
+//	go run . goldens FILE FILE   (crates/schema/testdata/decode.jsonl: add lines with type and input, get the rest)
 package main
 
 import (

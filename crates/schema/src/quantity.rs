@@ -159,13 +159,16 @@ impl FromStr for Quantity {
         let parts = split(text)?;
         let suffix = Suffix::parse(parts.suffix)?;
         let digits = [parts.integer, parts.fraction].concat();
+        let small = parts.is_small(&digits, suffix);
+        if !small && !parts.has_digits {
+            return Err(QuantityError::Numeric);
+        }
         let magnitude: i128 = digits.parse().map_err(|_| QuantityError::Numeric)?;
-        let fraction_digits = i32::try_from(parts.fraction.len()).map_err(|_| QuantityError::Numeric)?;
-        let (mut value, mut scale, mut format) = match suffix {
-            Suffix::Decimal(exponent, format) => (magnitude, exponent.saturating_sub(fraction_digits), format),
+        let mut scale = parts.scale(suffix);
+        let (mut value, mut format) = match suffix {
+            Suffix::Decimal(_, format) => (magnitude, format),
             Suffix::Binary(exponent) => {
-                let value = magnitude.checked_mul(1i128 << exponent).ok_or(QuantityError::Numeric)?;
-                (value, fraction_digits.saturating_neg(), Format::BinarySi)
+                (magnitude.checked_mul(1i128 << exponent).ok_or(QuantityError::Numeric)?, Format::BinarySi)
             }
         };
         if scale < NANO && value != 0 {
@@ -182,7 +185,7 @@ impl FromStr for Quantity {
                 format = Format::DecimalSi;
             }
         }
-        let text = parts.is_canonical(text, &digits, suffix, magnitude).then(|| text.into());
+        let text = (text == "0" || (small && parts.is_canonical(&digits, suffix, magnitude))).then(|| text.into());
         let value = if parts.negative { -value } else { value };
         Ok(Self { value, scale, format, text })
     }
@@ -195,6 +198,8 @@ struct Parts<'a> {
     integer: &'a str,
     fraction: &'a str,
     suffix: &'a str,
+    /// Whether a digit was written before the suffix at all.
+    has_digits: bool,
 }
 
 fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
@@ -202,6 +207,7 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
+    let signed = unsigned;
     let unsigned = unsigned.trim_start_matches('0');
     let digits = |s: &str| s.bytes().take_while(u8::is_ascii_digit).count();
     let (integer, rest) = unsigned.split_at(digits(unsigned));
@@ -214,31 +220,38 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
     if !exponent.bytes().all(|c| c.is_ascii_digit()) {
         return Err(QuantityError::Format);
     }
-    Ok(Parts { negative, integer: if integer.is_empty() { "0" } else { integer }, fraction, suffix })
+    let has_digits = signed.len() > unsigned.len() || !integer.is_empty() || !fraction.is_empty();
+    Ok(Parts { negative, integer: if integer.is_empty() { "0" } else { integer }, fraction, suffix, has_digits })
 }
 
 impl Parts<'_> {
-    /// Upstream reuses the text it parsed when no smaller form can exist, even with a plus sign or leading zeros.
-    fn is_canonical(&self, text: &str, digits: &str, suffix: Suffix, magnitude: i128) -> bool {
-        /// Up to this many digits upstream stays on its integer path, the only one that keeps the text.
-        const INT64_DIGITS: i64 = 18;
-        let length = digits.len() as i64;
-        if text == "0" {
-            return true;
-        }
+    /// Whether upstream computes with int64 here; its other path is stricter and forgets the text.
+    fn is_small(&self, digits: &str, suffix: Suffix) -> bool {
+        /// Any number of this many digits fits an int64.
+        const INT64_DIGITS: usize = 18;
         match suffix {
-            Suffix::Decimal(exponent, _) => {
-                let scale = exponent.saturating_sub(self.fraction.len() as i32);
-                length <= INT64_DIGITS
-                    && scale >= NANO
-                    && scale % 3 == 0
-                    && !digits.ends_with("000")
-                    && !digits.starts_with('0')
-            }
+            Suffix::Decimal(..) => digits.len() <= INT64_DIGITS && self.scale(suffix) >= NANO,
+            // Ten binary digits are about three decimal ones.
             Suffix::Binary(exponent) => {
-                let precision = 15 - self.integer.len() as i64 - i64::from(exponent) * 3 / 10 - 1;
-                self.fraction.is_empty() && precision >= 0 && magnitude & 7 != 0
+                self.fraction.is_empty() && self.integer.len() + exponent as usize * 3 / 10 < 15
             }
+        }
+    }
+
+    /// The power of ten of the last digit.
+    fn scale(&self, suffix: Suffix) -> i32 {
+        let fraction_digits = i32::try_from(self.fraction.len()).unwrap_or(i32::MAX);
+        match suffix {
+            Suffix::Decimal(exponent, _) => exponent.saturating_sub(fraction_digits),
+            Suffix::Binary(_) => fraction_digits.saturating_neg(),
+        }
+    }
+
+    /// Upstream reuses the text it parsed when no smaller form can exist, even with a plus sign or leading zeros.
+    fn is_canonical(&self, digits: &str, suffix: Suffix, magnitude: i128) -> bool {
+        match suffix {
+            Suffix::Decimal(..) => self.scale(suffix) % 3 == 0 && !digits.ends_with("000") && !digits.starts_with('0'),
+            Suffix::Binary(_) => magnitude & 7 != 0,
         }
     }
 }
