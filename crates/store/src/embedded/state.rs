@@ -205,7 +205,10 @@ impl State {
         while pruned.len() < changes_max
             && let Some(event) = self.history.pop_through(floor)
         {
-            self.index.prune(event.key(), floor);
+            // The creation of a key superseded nothing.
+            if event.previous.is_some() {
+                self.index.prune(event.key(), floor);
+            }
             pruned.push(event);
         }
         pruned
