@@ -93,7 +93,7 @@ fn files_without_certificates_or_keys_are_named() {
     assert!(
         add_roots(&mut roots, "--client-ca-file", "").is_err_and(|e| e.to_string().starts_with("--client-ca-file"))
     );
-    let error = server_config(&pki.serving.certificate_pem, "", &roots).err().expect("refused");
+    let error = server_config(&pki.serving.certificate_pem, "", &roots).expect_err("refused");
     assert_eq!(error.to_string(), "serving certificate: no private key found");
     server_config(&pki.serving.certificate_pem, &pki.admin.key_pem, &roots).expect_err("another key");
 }

@@ -139,7 +139,7 @@ proptest! {
             let name = format!("b{number}");
             match subjects {
                 Some(list) => {
-                    let entry = |s: &u8| json!({"kind": if s % 2 == 0 { "User" } else { "Group" }, "name": format!("s{s}")});
+                    let entry = |s: &u8| json!({"kind": if s.is_multiple_of(2) { "User" } else { "Group" }, "name": format!("s{s}")});
                     let subjects = list.iter().map(entry).collect::<Vec<_>>().into();
                     rbac.apply(kind, Change::Stored(&binding(scope, &name, ("ClusterRole", "r"), subjects)));
                     model.insert((namespace, number), list);
@@ -152,7 +152,7 @@ proptest! {
         }
         for subject in 0..4u8 {
             let name = format!("s{subject}");
-            let caller = if subject % 2 == 0 { user(&name, &[]) } else { user("somebody", &[&name]) };
+            let caller = if subject.is_multiple_of(2) { user(&name, &[]) } else { user("somebody", &[&name]) };
             let bound = |namespaced: bool| model.iter().any(|((n, _), list)| *n == namespaced && list.contains(&subject));
             prop_assert_eq!(get(&rbac, &caller, "", "configmaps").is_allowed(), bound(false));
             prop_assert_eq!(get(&rbac, &caller, "ns", "configmaps").is_allowed(), bound(false) || bound(true));
