@@ -5,6 +5,7 @@
 
 pub mod decode;
 pub mod field;
+pub mod openapi;
 pub mod protobuf;
 pub mod quantity;
 pub mod time;

@@ -8,7 +8,7 @@ mod decode;
 mod encode;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub(crate) mod wire;
 
 use serde_json::Value;
 

@@ -3,13 +3,13 @@
 use super::ProtobufError;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum WireType {
+pub(crate) enum WireType {
     Varint = 0,
     Fixed64 = 1,
     Bytes = 2,
 }
 
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -17,11 +17,11 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-pub(super) fn put_tag(out: &mut Vec<u8>, number: u32, wire_type: WireType) {
+pub(crate) fn put_tag(out: &mut Vec<u8>, number: u32, wire_type: WireType) {
     put_varint(out, u64::from(number) << 3 | wire_type as u64);
 }
 
-pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_tag(out, number, WireType::Bytes);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -37,7 +37,7 @@ fn varint_len(value: u64) -> usize {
 }
 
 /// Writes a nested message in place and puts its length before it afterwards.
-pub(super) fn put_message<T>(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+pub(crate) fn put_message<T>(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     put_tag(out, number, WireType::Bytes);
     let start = out.len();
     // One byte is enough for most messages; longer ones are moved up.
