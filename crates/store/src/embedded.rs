@@ -54,6 +54,7 @@ pub use snapshot::SnapshotStatus;
 
 use checkpoint::Checkpointer;
 use committer::Committer;
+use history::Retention;
 use log::{AppendError, Log};
 use queue::Request;
 use recovery::{Depth, Mode};
@@ -101,7 +102,7 @@ struct Engine {
 impl Engine {
     fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Self> {
         let lock = disk.lock().map_err(|error| lock_error(&*disk, &error))?;
-        let recovered = recovery::recover(&*disk, Mode::Repair, Depth::Needed)?;
+        let recovered = recovery::recover(&*disk, Mode::Repair, Depth::Needed, &Retention::new(&options))?;
         if let Some(at) = &recovered.torn {
             tracing::warn!(at, "removed the remains of a commit that was cut off by a crash");
         }

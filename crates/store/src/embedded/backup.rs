@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::clock::{Clock, SystemClock};
 use super::disk::{Disk, RealDisk};
+use super::history::Retention;
 use super::recovery::{self, Depth, Mode};
 use super::segment::{FileKind, snapshot_name};
 use super::snapshot::{self, PAGE_KEYS, SnapshotHeader, SnapshotKind, SnapshotStatus};
@@ -105,7 +106,7 @@ fn read_dir(dir: &Path, depth: Depth) -> Result<recovery::Recovered> {
     let disk = RealDisk::new(dir);
     let mut attempt = 1;
     let recovered = loop {
-        match recovery::recover(&disk, Mode::ReadOnly, depth) {
+        match recovery::recover(&disk, Mode::ReadOnly, depth, &Retention::NOTHING) {
             Ok(recovered) => break recovered,
             // A running store renames and reuses files; what looks missing or damaged may be neither a moment later.
             Err(_) if attempt < READ_ATTEMPTS_MAX => {

@@ -54,12 +54,7 @@ impl Drop for EndGuard {
 
 impl Committer {
     pub fn new(shared: Arc<Shared>, log: Log) -> Self {
-        let options = &shared.options;
-        let retention = Retention {
-            age_max: options.history_age_max,
-            changes_max: options.history_changes_max,
-            bytes_max: options.history_bytes_max,
-        };
+        let retention = Retention::new(&shared.options);
         Self {
             shared,
             log,

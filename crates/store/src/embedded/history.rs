@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::options::Options;
 use crate::{Change, Event, KeyRange, Revision};
 
 /// Commits this close together count as simultaneous for retention, which keeps the list of times short.
@@ -16,6 +17,19 @@ pub(super) struct Retention {
     pub age_max: Duration,
     pub changes_max: usize,
     pub bytes_max: u64,
+}
+
+impl Retention {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            age_max: options.history_age_max,
+            changes_max: options.history_changes_max,
+            bytes_max: options.history_bytes_max,
+        }
+    }
+
+    /// For those who only want the newest state.
+    pub const NOTHING: Self = Self { age_max: Duration::ZERO, changes_max: 0, bytes_max: 0 };
 }
 
 /// See the module.

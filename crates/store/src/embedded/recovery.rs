@@ -10,6 +10,7 @@ use std::sync::mpsc;
 
 use super::disk::{Access, Disk, DiskFile};
 use super::frame::{FRAME_ALIGN, Frame, FrameBody, FrameFault, check_frame, decode_frame};
+use super::history::Retention;
 use super::log::{Catalog, SegmentInfo, Tail};
 use super::segment::{FileKind, SEGMENT_HEADER_LEN, SegmentHeader, segment_name, snapshot_name};
 use super::snapshot::{self, SnapshotKind};
@@ -48,7 +49,7 @@ pub(super) struct Recovered {
 }
 
 /// Recovers the state in `disk`.
-pub(super) fn recover(disk: &dyn Disk, mode: Mode, depth: Depth) -> Result<Recovered> {
+pub(super) fn recover(disk: &dyn Disk, mode: Mode, depth: Depth, retention: &Retention) -> Result<Recovered> {
     let files = Files::list(disk)?;
     if mode == Mode::Repair {
         for name in &files.unfinished {
@@ -70,7 +71,7 @@ pub(super) fn recover(disk: &dyn Disk, mode: Mode, depth: Depth) -> Result<Recov
             &segments[covered..]
         }
     };
-    let replayed = replay_all(disk, needed, &mut state)?;
+    let replayed = replay_all(disk, needed, &mut state, retention)?;
     if let Some(last) = needed.last()
         && replayed.last_revision < base
     {
@@ -251,13 +252,18 @@ struct Decoded {
 /// only cost memory.
 const DECODE_AHEAD: usize = 1;
 
-fn replay_all(disk: &dyn Disk, segments: &[SegmentHeader], state: &mut State) -> Result<Replayed> {
+fn replay_all(
+    disk: &dyn Disk,
+    segments: &[SegmentHeader],
+    state: &mut State,
+    retention: &Retention,
+) -> Result<Replayed> {
     let mut replayed = Replayed { last_revision: FIRST_REVISION, bytes: 0, end: None };
     let mut apply = |decoded: Decoded| {
         replayed.bytes += decoded.end.tail.offset;
         replayed.last_revision = decoded.last_revision;
         replayed.end = Some(decoded.end);
-        apply_frames(decoded.frames, state);
+        apply_frames(decoded.frames, state, retention);
     };
     if let [only] = segments {
         apply(decode_segment(disk, only, None)?);
@@ -279,7 +285,8 @@ fn replay_all(disk: &dyn Disk, segments: &[SegmentHeader], state: &mut State) ->
     Ok(replayed)
 }
 
-fn apply_frames(frames: Vec<Frame>, state: &mut State) {
+/// Applies frames the way they were committed, forgetting history on the way so that a long log does not fill memory.
+fn apply_frames(frames: Vec<Frame>, state: &mut State, retention: &Retention) {
     for frame in frames {
         match frame.body {
             FrameBody::Compact(floor) => state.raise_floor(floor),
@@ -292,6 +299,8 @@ fn apply_frames(frames: Vec<Frame>, state: &mut State) {
                     }
                 }
                 state.mark_time(frame.time_ms);
+                state.retain(retention, frame.time_ms);
+                state.prune(usize::MAX);
             }
         }
     }
