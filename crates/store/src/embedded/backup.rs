@@ -25,8 +25,6 @@ const READ_RETRY_PAUSE: Duration = Duration::from_millis(100);
 pub struct DirStatus {
     /// The newest committed revision.
     pub revision: Revision,
-    /// The oldest revision that can still be read.
-    pub compacted: Revision,
     pub key_count: u64,
     pub snapshot_count: usize,
     pub segment_count: usize,
@@ -94,7 +92,6 @@ pub fn verify(dir: impl AsRef<Path>) -> Result<DirStatus> {
     let everything = crate::KeyRange { start: bytes::Bytes::new(), end: None };
     Ok(DirStatus {
         revision: state.revision(),
-        compacted: state.floor(),
         key_count: state.count(&everything, state.revision()),
         snapshot_count: recovered.snapshots.len(),
         segment_count: recovered.catalog.segments.len(),
