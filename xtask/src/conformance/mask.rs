@@ -12,6 +12,7 @@ static TIME: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d{4}-\d\d-\d\dT\d\d:\
 static REVISION_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)(resource ?version[^0-9]{0,24}?)\d+"));
 static TOO_OLD: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d+ \(\d+\)"));
 static WHOLE_OBJECT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"Invalid value: "\{.*\}": "#));
+static SCHEME: LazyLock<Regex> = LazyLock::new(|| pattern(r#"in scheme "[^"]*""#));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d+[smhd]){1,2}$"));
 
 /// A generated name keeps this much of its prefix.
@@ -56,6 +57,8 @@ impl<'a> Masker<'a> {
         });
         // A failed patch is answered with the patched object, managedFields and all.
         let masked = WHOLE_OBJECT.replace_all(&masked, "Invalid value: \"<object>\": ");
+        // The name of a Go source file, which depends on how kube-apiserver was built.
+        let masked = SCHEME.replace_all(&masked, "in scheme \"<scheme>\"");
         let masked = TOO_OLD.replace_all(&masked, "<rv> (<rv>)");
         let masked = REVISION_IN_TEXT.replace_all(&masked, "${1}<rv>");
         self.prefixes.iter().fold(masked.into_owned(), |text, prefix| mask_generated_names(&text, prefix))

@@ -15,6 +15,8 @@ use crate::tools;
 
 /// kube-apiserver needs seconds to become ready, more on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// Both servers name it in tokens and token reviews.
+const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc";
 /// How often readiness is asked for while a server starts.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -50,6 +52,7 @@ pub fn start_bailiwick(binary: &Path) -> Result<Running> {
         .arg(&data_dir)
         .arg("--token-auth-file")
         .arg(&tokens)
+        .args(["--service-account-issuer", SERVICE_ACCOUNT_ISSUER])
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
@@ -104,7 +107,7 @@ pub fn start_kube_apiserver() -> Result<Running> {
         // The address is only written into an Endpoints object that nobody asks for.
         .args(["--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none"])
         .args(["--service-cluster-ip-range", "10.0.0.0/24", "--authorization-mode", "RBAC"])
-        .args(["--token-auth-file", "tokens.csv", "--service-account-issuer", "https://kubernetes.default.svc"])
+        .args(["--token-auth-file", "tokens.csv", "--service-account-issuer", SERVICE_ACCOUNT_ISSUER])
         .args(["--service-account-key-file", "sa.pub", "--service-account-signing-key-file", "sa.key"])
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(dir.join("apiserver.log"))?)
