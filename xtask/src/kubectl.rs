@@ -68,6 +68,12 @@ pub fn compare(args: &Args) -> Result<Vec<Outcome>> {
     Ok(outcomes.collect())
 }
 
+/// The scripts that are marked as differing, with their reasons.
+pub(crate) fn differing() -> Result<Vec<(String, String)>> {
+    let scripts = script::load(&directory().join("scripts.yaml"))?;
+    Ok(scripts.into_iter().filter_map(|script| Some((script.name, script.differs?))).collect())
+}
+
 fn judge(script: &Script, recorded: Option<&Vec<Output>>, outputs: Result<Vec<Output>>) -> Vec<String> {
     let (Some(recorded), outputs) = (recorded, outputs) else {
         return vec!["no recorded output: run `cargo xtask kubectl --record`".to_owned()];

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use super::Outcome;
 use super::case::Suite;
+use crate::kubectl;
 use crate::tools::repository_root;
 
 const INTRODUCTION: &str = "# Compatibility with Kubernetes v1.36
@@ -22,14 +23,15 @@ later milestone), the help texts of Table columns, and when bookmarks are sent.
 
 /// Writes the document.
 pub fn write(suites: &[Suite]) -> Result<()> {
-    std::fs::write(path(), render(suites))?;
+    std::fs::write(path(), render(suites, &kubectl::differing()?))?;
     println!("wrote {}", path().display());
     Ok(())
 }
 
 /// Whether the committed document is the generated one.
 pub fn is_current(suites: &[Suite]) -> Outcome {
-    let current = std::fs::read_to_string(path()).is_ok_and(|text| text == render(suites));
+    let rendered = kubectl::differing().map(|scripts| render(suites, &scripts));
+    let current = std::fs::read_to_string(path()).is_ok_and(|text| rendered.is_ok_and(|rendered| rendered == text));
     let problems = if current { vec![] } else { vec!["stale: run `cargo xtask conformance --docs`".to_owned()] };
     Outcome { name: "docs/COMPATIBILITY.md".to_owned(), problems }
 }
@@ -38,7 +40,7 @@ fn path() -> PathBuf {
     repository_root().join("docs/COMPATIBILITY.md")
 }
 
-fn render(suites: &[Suite]) -> String {
+fn render(suites: &[Suite], kubectl_scripts: &[(String, String)]) -> String {
     let cases: usize = suites.iter().map(|suite| suite.cases.len()).sum();
     let requests: usize = suites.iter().flat_map(|suite| &suite.cases).map(|case| case.steps.len()).sum();
     let mut text = INTRODUCTION.to_owned();
@@ -55,10 +57,17 @@ fn render(suites: &[Suite]) -> String {
         if differing.is_empty() {
             continue;
         }
-        text.push_str(&format!("\n### {}\n\n", suite.subject));
-        for (name, reason) in differing {
-            text.push_str(&format!("- *{name}*: {}\n", reason.trim()));
-        }
+        push_section(&mut text, &suite.subject, differing);
+    }
+    if !kubectl_scripts.is_empty() {
+        push_section(&mut text, "kubectl", kubectl_scripts.iter().map(|(name, reason)| (name, reason)));
     }
     text
+}
+
+fn push_section<'a>(text: &mut String, title: &str, differing: impl IntoIterator<Item = (&'a String, &'a String)>) {
+    text.push_str(&format!("\n### {title}\n\n"));
+    for (name, reason) in differing {
+        text.push_str(&format!("- *{name}*: {}\n", reason.trim()));
+    }
 }
