@@ -74,6 +74,7 @@ fn native(ty: &'static Type, form: Form, descriptions: &Descriptions, group_vers
             true => list_field_text(ty, field, descriptions),
             false => descriptions.field(ty.name, field.name).map(str::to_owned),
         };
+        let text = text.map(|text| text + &possible_values(field));
         properties.insert(field.name.to_owned(), property(field, form, text.as_deref()));
     }
     let mut schema = Map::new();
@@ -123,6 +124,14 @@ fn list_field_text(ty: &'static Type, field: &Field, descriptions: &Descriptions
         "metadata" => descriptions.list_metadata().map(str::to_owned),
         name => descriptions.field(ty.name, name).map(str::to_owned),
     }
+}
+
+/// What follows the text of a field that takes certain words only. Upstream adds a text to most of them, which is not
+/// published anywhere else.
+fn possible_values(field: &Field) -> String {
+    let values = if field.ty.list_element().is_some() { &[] } else { field.enum_values() };
+    let heading = if values.is_empty() { "" } else { "\n\nPossible enum values:" };
+    values.iter().fold(heading.to_owned(), |text, value| format!("{text}\n - `\"{value}\"`"))
 }
 
 fn property(field: &Field, form: Form, text: Option<&str>) -> Value {

@@ -23,6 +23,8 @@ pub struct Descriptions {
 /// What every definition with `apiVersion` and `kind` says about them, and every list about its metadata.
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 
+const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
+
 impl Descriptions {
     /// Descriptions of the definitions of these names. Names that are not described are ignored.
     pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
@@ -33,7 +35,9 @@ impl Descriptions {
                 describe(&mut generator);
             }
         }
-        Self { schemas: generator.take_definitions(true) }
+        let mut schemas = generator.take_definitions(true);
+        split_watch_event(&mut schemas);
+        Self { schemas }
     }
 
     /// The description of a type.
@@ -62,6 +66,17 @@ impl Descriptions {
     /// The whole schema of a type that no table describes.
     pub(super) fn schema(&self, name: &str) -> Option<&Value> {
         self.schemas.get(name)
+    }
+}
+
+/// The crate has the text of the event's `object` at the end of the event's own.
+fn split_watch_event(schemas: &mut Map<String, Value>) {
+    let Some(event) = schemas.get_mut(WATCH_EVENT) else { return };
+    let text = event.get("description").and_then(Value::as_str).unwrap_or_default();
+    if let Some((own, object)) = text.split_once("\n\n") {
+        let (own, object) = (own.to_owned(), object.trim_end().to_owned());
+        event["properties"]["object"]["description"] = object.into();
+        event["description"] = own.into();
     }
 }
 
@@ -132,6 +147,6 @@ const DESCRIBED: &[(&str, Describe)] = &[
     ("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", describe::<meta::v1::DeleteOptions>),
     ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", describe::<meta::v1::ObjectMeta>),
     ("io.k8s.apimachinery.pkg.apis.meta.v1.Patch", describe::<meta::v1::Patch>),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent", describe::<meta::v1::WatchEvent<RawExtension>>),
+    (WATCH_EVENT, describe::<meta::v1::WatchEvent<RawExtension>>),
     ("io.k8s.apimachinery.pkg.version.Info", describe::<version::Info>),
 ];

@@ -60,14 +60,18 @@ fn pad(out: &mut String, indent: usize) {
     out.extend(std::iter::repeat_n(' ', indent));
 }
 
-/// Words are written plain; everything else in quotes, which JSON and YAML share.
+/// Words are written plain, other text in quotes: single ones where they can hold it, as upstream prefers them.
 fn scalar(out: &mut String, text: &str) {
-    let word = text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '$'));
-    if word && !is_keyword(text) {
+    let words = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !text.ends_with(' ')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '$' | ' '));
+    if words && !is_keyword(text) {
         out.push_str(text);
-    } else {
+    } else if text.is_empty() || text.chars().any(char::is_control) {
+        // Double quotes are what JSON and YAML share.
         let _ = write!(out, "{}", Value::from(text));
+    } else {
+        let _ = write!(out, "'{}'", text.replace('\'', "''"));
     }
 }
 

@@ -1,0 +1,309 @@
+//! Documents of the native resources, checked in themselves and against what kube-apiserver v1.36 published.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bailiwick_schema::openapi::Form;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::document::{Document, Encoding, names};
+use crate::registry::{Registry, TenantId};
+
+fn registry() -> Registry {
+    Registry::new(&TenantId::root(), bailiwick_api::native_resources())
+}
+
+fn json(document: &Document, form: Form) -> Value {
+    let bytes = document.encode(form, Encoding::Json).expect("a document can be written");
+    serde_json::from_slice(&bytes).expect("a document is JSON")
+}
+
+fn all_v3(registry: &Registry) -> Vec<(String, Document)> {
+    names(registry)
+        .into_iter()
+        .map(|name| {
+            let document = Document::named(registry, &name).expect("a listed document exists");
+            (name, document)
+        })
+        .collect()
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(entries) => {
+            // A property may be called $ref; a reference is a string.
+            if let Some(Value::String(reference)) = entries.get("$ref") {
+                found.insert(reference.clone());
+            }
+            entries.values().for_each(|value| references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+        _ => {}
+    }
+}
+
+fn assert_references_resolve(name: &str, document: &Value) {
+    let mut found = BTreeSet::new();
+    references(document, &mut found);
+    assert!(!found.is_empty() || !document.to_string().contains("$ref"));
+    for reference in found {
+        let pointer = reference.strip_prefix('#').expect("references are local");
+        assert!(document.pointer(pointer).is_some(), "{name}: {reference} leads nowhere");
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let registry = registry();
+    for (name, document) in all_v3(&registry) {
+        assert_references_resolve(&name, &json(&document, Form::V3));
+    }
+    assert_references_resolve("v2", &json(&Document::everything(&registry), Form::V2));
+}
+
+/// The verbs of a resource by the action that documents them.
+fn action(verb: &str) -> &'static str {
+    match verb {
+        "create" => "post",
+        "update" => "put",
+        "delete" => "delete",
+        "deletecollection" => "deletecollection",
+        "get" => "get",
+        "list" => "list",
+        "patch" => "patch",
+        "watch" => "watchlist",
+        other => panic!("unknown verb {other}"),
+    }
+}
+
+#[test]
+fn every_verb_of_every_resource_has_an_operation() {
+    let registry = registry();
+    let everything = json(&Document::everything(&registry), Form::V2);
+    let operations: BTreeSet<(String, String)> = operations(&everything)
+        .filter_map(|(path, operation)| {
+            Some((path.to_owned(), operation.get("x-kubernetes-action")?.as_str()?.to_owned()))
+        })
+        .collect();
+    for served in registry.all() {
+        let resource = &served.resource;
+        let base = super::paths::base_path(&resource.group, &resource.version);
+        let scope = if resource.namespaced() { "/namespaces/{namespace}" } else { "" };
+        let collection = format!("{scope}/{}", resource.plural);
+        for verb in &resource.verbs {
+            let path = match *verb {
+                "watch" => format!("{base}/watch{collection}"),
+                "create" | "list" | "deletecollection" => format!("{base}{collection}"),
+                _ => format!("{base}{collection}/{{name}}"),
+            };
+            assert!(operations.contains(&(path.clone(), action(verb).to_owned())), "{verb} at {path}");
+        }
+        for subresource in &resource.subresources {
+            for verb in &subresource.verbs {
+                let path = format!("{base}{collection}/{{name}}/{}", subresource.name);
+                assert!(operations.contains(&(path.clone(), action(verb).to_owned())), "{verb} at {path}");
+            }
+        }
+    }
+}
+
+fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let paths = document["paths"].as_object().expect("paths");
+    paths.iter().flat_map(|(path, item)| {
+        let methods = item.as_object().into_iter().flatten().filter(|(name, _)| *name != "parameters");
+        methods.map(|(_, operation)| (path.as_str(), operation))
+    })
+}
+
+#[test]
+fn operation_ids_are_unique() {
+    let everything = json(&Document::everything(&registry()), Form::V2);
+    let mut seen = BTreeSet::new();
+    for (path, operation) in operations(&everything) {
+        let id = operation["operationId"].as_str().expect("an id");
+        assert!(seen.insert(id), "{id} again at {path}");
+    }
+}
+
+#[test]
+fn explain_finds_a_text_for_every_kind_and_field() {
+    let registry = registry();
+    for (name, document) in all_v3(&registry) {
+        let document = json(&document, Form::V3);
+        let schemas = document.pointer("/components/schemas").and_then(Value::as_object);
+        for (schema_name, schema) in schemas.into_iter().flatten() {
+            // Upstream says nothing of these either.
+            let silent = ["WatchEvent", "version.Info", "ServerAddressByClientCIDR"];
+            if silent.iter().any(|silent| schema_name.ends_with(silent)) {
+                continue;
+            }
+            assert!(schema.get("description").is_some(), "{name}: {schema_name}");
+            for (field, property) in schema["properties"].as_object().into_iter().flatten() {
+                let is_schema_keyword = schema_name.ends_with(".JSONSchemaProps");
+                assert!(is_schema_keyword || property.get("description").is_some(), "{name}: {schema_name}.{field}");
+            }
+        }
+    }
+}
+
+/// What kube-apiserver v1.36.4 published for the paths and definitions we have: the first bytes of the SHA-256 of each,
+/// without descriptions and with sorted keys.
+const RECORDED: &str = include_str!("../../testdata/openapi.recorded.json");
+
+#[test]
+fn documents_say_what_upstream_says() {
+    let recorded: BTreeMap<String, BTreeMap<String, String>> =
+        serde_json::from_str(RECORDED).expect("the recording is JSON");
+    let registry = registry();
+    let mut ours = BTreeMap::new();
+    for (name, document) in all_v3(&registry) {
+        let document = json(&document, Form::V3);
+        ours.insert(format!("v3 {name}"), digests(&document["paths"]));
+        ours.entry(format!("v3 {name}"))
+            .or_default()
+            .extend(digests(document.pointer("/components/schemas").unwrap_or(&Value::Null)));
+    }
+    let mut v2 = json(&Document::everything(&registry), Form::V2);
+    let shared = v2["parameters"].take();
+    inline_parameters(&mut v2["paths"], &shared);
+    let mut entries = digests(&v2["paths"]);
+    entries.extend(digests(&v2["definitions"]));
+    ours.insert("v2".to_owned(), entries);
+    for (document, entries) in &ours {
+        let recorded = recorded.get(document).unwrap_or_else(|| panic!("{document} was not recorded"));
+        for (name, digest) in entries {
+            // Upstream lists kinds of all group versions it knows; we list those we serve.
+            if document == "v2" && (name.ends_with(".DeleteOptions") || name.ends_with(".WatchEvent")) {
+                continue;
+            }
+            assert_eq!(Some(digest), recorded.get(name), "{document}: {name}");
+        }
+        let missing: Vec<_> = recorded.keys().filter(|name| !entries.contains_key(*name)).collect();
+        assert!(missing.is_empty(), "{document} lacks {missing:?}");
+    }
+}
+
+fn digests(entries: &Value) -> BTreeMap<String, String> {
+    let entries = entries.as_object().into_iter().flatten();
+    entries
+        .map(|(name, value)| {
+            let text = canonical(value, "").to_string();
+            let digest = Sha256::digest(text.as_bytes());
+            (name.clone(), digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect())
+        })
+        .collect()
+}
+
+/// Without descriptions, keys sorted.
+fn canonical(value: &Value, parent: &str) -> Value {
+    match value {
+        Value::Object(entries) => {
+            let kept: BTreeMap<&String, &Value> = entries
+                .iter()
+                .filter(|(key, value)| *key != "description" || !value.is_string() || parent == "properties")
+                .collect();
+            kept.into_iter().map(|(key, value)| (key.clone(), canonical(value, key))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(items) => items.iter().map(|item| canonical(item, "")).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Shared parameters have names made of hashes of texts, so they are compared where they are used.
+fn inline_parameters(value: &mut Value, shared: &Value) {
+    match value {
+        Value::Object(entries) => {
+            let name = entries.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix("#/parameters/"));
+            if let Some(parameter) = name.and_then(|name| shared.get(name)) {
+                *value = parameter.clone();
+            } else {
+                entries.values_mut().for_each(|value| inline_parameters(value, shared));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| inline_parameters(item, shared)),
+        _ => {}
+    }
+}
+
+/// The length-delimited fields of a protobuf message by number.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let mut value = 0;
+        for shift in (0..).step_by(7) {
+            let (byte, rest) = bytes.split_first().expect("a varint ends");
+            *bytes = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        value
+    }
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let tag = varint(&mut bytes);
+        let len = match tag & 7 {
+            0 => {
+                varint(&mut bytes);
+                continue;
+            }
+            1 => 8,
+            2 => varint(&mut bytes) as usize,
+            other => panic!("wire type {other}"),
+        };
+        let (field, rest) = bytes.split_at(len);
+        bytes = rest;
+        found.push((tag >> 3, field));
+    }
+    found
+}
+
+fn nested<'a>(bytes: &'a [u8], path: &[u64]) -> Vec<&'a [u8]> {
+    path.iter().fold(vec![bytes], |messages, number| {
+        let inner = messages.into_iter().flat_map(fields);
+        inner.filter(|(found, _)| found == number).map(|(_, field)| field).collect()
+    })
+}
+
+fn texts(bytes: &[u8], path: &[u64]) -> BTreeSet<String> {
+    nested(bytes, path).into_iter().map(|text| String::from_utf8(text.to_vec()).expect("UTF-8")).collect()
+}
+
+fn keys(value: &Value) -> BTreeSet<String> {
+    value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+}
+
+#[test]
+fn protobuf_carries_what_json_carries() {
+    let registry = registry();
+    let document = Document::named(&registry, "apis/rbac.authorization.k8s.io/v1").expect("rbac is served");
+    let value = json(&document, Form::V3);
+    let bytes = document.encode(Form::V3, Encoding::Protobuf).expect("protobuf");
+    assert_eq!(texts(&bytes, &[4, 1, 1]), keys(&value["paths"]));
+    assert_eq!(texts(&bytes, &[5, 1, 1, 1]), keys(&value["components"]["schemas"]));
+    let ids = |method: &str| -> BTreeSet<String> {
+        let items = value["paths"].as_object().into_iter().flatten();
+        items.filter_map(|(_, item)| Some(item[method]["operationId"].as_str()?.to_owned())).collect()
+    };
+    for (number, method) in [(4, "get"), (5, "put"), (6, "post"), (7, "delete"), (10, "patch")] {
+        assert_eq!(texts(&bytes, &[4, 1, 2, number, 5]), ids(method), "{method}");
+    }
+
+    let document = Document::everything(&registry);
+    let value = json(&document, Form::V2);
+    let bytes = document.encode(Form::V2, Encoding::Protobuf).expect("protobuf");
+    assert_eq!(texts(&bytes, &[8, 2, 1]), keys(&value["paths"]));
+    assert_eq!(texts(&bytes, &[9, 1, 1]), keys(&value["definitions"]));
+    assert_eq!(texts(&bytes, &[10, 1, 1]), keys(&value["parameters"]));
+    assert_eq!(texts(&bytes, &[13, 1, 1]), BTreeSet::from(["BearerToken".to_owned()]));
+}
+
+#[test]
+fn documents_of_unknown_groups_do_not_exist() {
+    let registry = registry();
+    for name in
+        ["", "api/v2", "apis/", "apis/nosuch", "apis/nosuch/v1", "apis//v1", "apis/rbac.authorization.k8s.io/v2"]
+    {
+        assert!(Document::named(&registry, name).is_none(), "{name}");
+    }
+}
