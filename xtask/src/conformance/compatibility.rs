@@ -17,7 +17,8 @@ differing; the suite checks on every run that each of them still differs and tha
 
 What is compared: status code, `Content-Type` and `Warning` headers, and the body, after masking uids, times,
 revisions, tokens, continue tokens and generated name suffixes. Not compared: `managedFields` (server-side apply is a
-later milestone), the help texts of Table columns, and when bookmarks are sent.
+later milestone), the object that a failed patch's message repeats, names of Go source files in messages, the help texts
+of Table columns, and when bookmarks are sent.
 
 ";
 
