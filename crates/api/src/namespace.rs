@@ -89,6 +89,10 @@ impl Strategy for Namespace {
     }
 
     fn mark_deleting(&self, _cx: &Context<'_>, object: &mut Value) {
+        // Namespaces have never had a grace period, not even the zero that other types show.
+        if let Some(metadata) = object::metadata_mut(object) {
+            metadata.remove("deletionGracePeriodSeconds");
+        }
         set_default(object, "status", || json!({}));
         if let Some(status) = object.get_mut("status") {
             put(status, "phase", json!("Terminating"));

@@ -29,7 +29,53 @@ pub async fn ensure_objects(server: &Arc<ApiServer>) -> Result<(), String> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         ensure(server, &connection, &path, &name, &object).await?;
     }
+    for (group, version) in server.group_versions() {
+        let service = api_service(&group, &version);
+        let name = format!("{version}.{group}");
+        let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+        ensure(server, &connection, path, &name, &service).await?;
+    }
     Ok(())
+}
+
+/// Where upstream's built-in groups stand among each other: group priority and version priority.
+const API_SERVICE_PRIORITIES: &[(&str, i64, i64)] = &[
+    ("", 18000, 1),
+    ("events.k8s.io", 17750, 15),
+    ("authentication.k8s.io", 17700, 15),
+    ("authorization.k8s.io", 17600, 15),
+    ("certificates.k8s.io", 17300, 15),
+    ("rbac.authorization.k8s.io", 17000, 15),
+    ("apiextensions.k8s.io", 16700, 15),
+    ("admissionregistration.k8s.io", 16700, 15),
+    ("coordination.k8s.io", 16500, 15),
+    ("flowcontrol.apiserver.k8s.io", 16100, 21),
+];
+/// For groups that upstream does not have.
+const OTHER_PRIORITY: (i64, i64) = (1000, 15);
+
+/// The record that this server itself serves a group version.
+fn api_service(group: &str, version: &str) -> Value {
+    let known = API_SERVICE_PRIORITIES.iter().find(|(name, ..)| *name == group);
+    let (group_priority, version_priority) = known.map_or(OTHER_PRIORITY, |(_, group, version)| (*group, *version));
+    let mut spec = json!({
+        "version": version, "groupPriorityMinimum": group_priority, "versionPriority": version_priority,
+    });
+    if !group.is_empty() {
+        spec["group"] = group.into();
+    }
+    json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "spec": spec,
+        "metadata": {
+            "name": format!("{version}.{group}"),
+            "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"},
+        },
+        "status": {"conditions": [{
+            "type": "Available", "status": "True", "reason": "Local",
+            "message": "Local APIServices are always available",
+            "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        }]},
+    })
 }
 
 /// Creates the object unless it is there or its type is not served.
@@ -49,6 +95,15 @@ async fn ensure(
         .header("content-type", "application/json")
         .body(Full::from(object.to_string()));
     match send(server, connection, create).await? {
+        (201, _) if object.get("status").is_some() => {
+            let patch = http::Request::patch(format!("{collection}/{name}/status"))
+                .header("content-type", "application/merge-patch+json")
+                .body(Full::from(json!({"status": object["status"]}).to_string()));
+            match send(server, connection, patch).await? {
+                (200, _) => Ok(()),
+                (status, text) => Err(format!("{collection} {name}/status: {status} {text}")),
+            }
+        }
         (201 | 409, _) => Ok(()),
         (404, _) if status == 404 && !exists(server, connection, collection).await? => Ok(()),
         (status, text) => Err(format!("{collection} {name}: {status} {text}")),

@@ -4,6 +4,7 @@
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
+use bailiwick_schema::decode::check_syntax;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Serialize};
 
@@ -84,7 +85,7 @@ impl ContinueToken {
         }
         let json = BASE64.decode(token).map_err(|e| invalid(base64_text(&e)))?;
         let encoded: Encoded = serde_json::from_slice(&json)
-            .map_err(|e| invalid(if e.is_eof() { "unexpected end of JSON input".to_owned() } else { e.to_string() }))?;
+            .map_err(|e| invalid(check_syntax(&json).map_or_else(|syntax| syntax.to_string(), |()| e.to_string())))?;
         if encoded.v != VERSION {
             return Err(ContinueTokenError::UnknownVersion(encoded.v));
         }

@@ -26,6 +26,12 @@ impl Query {
         Self { pairs }
     }
 
+    /// The same query with a parameter in front of all others.
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.pairs.insert(0, (key.to_owned(), value.to_owned()));
+        self
+    }
+
     /// The first value of a parameter.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
@@ -87,7 +93,7 @@ fn decode(text: &str) -> Option<String> {
             other => other,
         });
     }
-    String::from_utf8(bytes).ok()
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

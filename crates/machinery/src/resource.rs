@@ -188,6 +188,19 @@ impl Resource {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }
 
+    /// The kind as validation errors name it: two resources over one storage share the storage's group.
+    pub fn validated_kind(&self) -> GroupKind {
+        match &self.storage {
+            Storage::Stored(stored) => GroupKind { group: stored.group.clone(), kind: self.kind.clone() },
+            Storage::Virtual => self.group_kind(),
+        }
+    }
+
+    /// The kind as upstream's internal types are called: `core.ConfigMap`, `rbac.Role`.
+    pub fn go_name(&self) -> String {
+        go_name(&self.validated_kind().group, &self.kind)
+    }
+
     /// The `apiVersion` of its objects.
     pub fn api_version(&self) -> String {
         self.group_version().to_string()
@@ -200,6 +213,15 @@ impl Resource {
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
+}
+
+/// A kind as upstream's internal types are called, which some error messages show.
+pub fn go_name(group: &str, kind: &str) -> String {
+    let package = match group {
+        "" | "events.k8s.io" => "core",
+        named => named.split('.').next().unwrap_or_default(),
+    };
+    format!("{package}.{kind}")
 }
 
 impl fmt::Debug for Resource {

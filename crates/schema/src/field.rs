@@ -189,7 +189,7 @@ impl fmt::Display for Error {
 /// A value as an error message shows it: strings quoted, null by name, the rest as JSON.
 fn shown(value: &Value) -> String {
     match value {
-        Value::String(s) => format!("{s:?}"),
+        Value::String(s) => crate::decode::go_quote(s),
         Value::Null => "null".to_owned(),
         other => other.to_string(),
     }

@@ -144,7 +144,7 @@ impl Encoder {
         self.media == MediaType::Json && self.layout == Layout::Compact
     }
 
-    /// The list's bytes before the first item. Only for encoders that stream.
+    /// The list's bytes before the bracket of the first item. Only for encoders that stream.
     pub fn write_list_head(&self, meta: &ListMeta, out: &mut Vec<u8>) {
         match self.shape {
             Shape::Table => self.write_table_head(meta, out),
@@ -153,7 +153,7 @@ impl Encoder {
                 let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":");
                 out.extend_from_slice(head.as_bytes());
                 write_value(&meta.to_value(), out);
-                out.extend_from_slice(b",\"items\":[");
+                out.extend_from_slice(b",\"items\":");
             }
         }
     }
@@ -178,8 +178,13 @@ impl Encoder {
         }
     }
 
-    pub fn write_list_tail(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"]}");
+    /// The list's bytes after the last item. An empty list of metadata is null, as upstream prints it.
+    pub fn write_list_tail(&self, any_items: bool, out: &mut Vec<u8>) {
+        out.extend_from_slice(match (any_items, self.shape) {
+            (true, _) => b"]}",
+            (false, Shape::Metadata) => b"null}",
+            (false, _) => b"[]}",
+        });
     }
 
     /// A list that cannot be streamed: YAML, indented JSON, protobuf.

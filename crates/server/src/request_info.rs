@@ -33,8 +33,7 @@ const NAMESPACE_SUBRESOURCES: &[&str] = &["status", "finalize"];
 impl RequestInfo {
     pub fn parse(method: &http::Method, path: &str, query: &Query) -> Self {
         let mut info = Self { verb: http_verb(method), path: path.to_owned(), ..Self::default() };
-        let Some(parts) = path_segments(path) else { return info };
-        let mut parts = parts.into_iter().peekable();
+        let mut parts = path_segments(path).into_iter().peekable();
         let prefix = parts.next().unwrap_or_default();
         let (group, version) = match prefix.as_str() {
             "api" => (Some(String::new()), parts.next()),
@@ -46,18 +45,21 @@ impl RequestInfo {
         info.prefix = if prefix == "api" { "api" } else { "apis" };
         info.group = group;
         info.version = version;
+        // The deprecated way to ask for a watch.
+        let watch_prefix = parts.next_if_eq("watch").is_some() && parts.peek().is_some();
         info.take_resource(parts.collect());
-        info.verb = info.resource_verb(method, query);
+        info.verb = if watch_prefix { "watch" } else { info.resource_verb(method, query) };
         info
     }
 
     fn take_resource(&mut self, mut parts: Vec<String>) {
-        // The deprecated /watch/ prefix is not served; it reads as a resource named "watch" and ends in 404.
-        if parts[0] == "namespaces" && parts.len() > 1 {
-            self.namespace = parts[1].clone();
-            // Under a namespace the next segment is a resource, unless it is a subresource of the namespace itself.
-            if parts.len() > 2 && !NAMESPACE_SUBRESOURCES.contains(&parts[2].as_str()) {
-                parts.drain(..2);
+        if let [first, namespace, rest @ ..] = parts.as_slice() {
+            if first == "namespaces" {
+                self.namespace = namespace.clone();
+                // Under a namespace the next segment is a resource, unless it is a subresource of the namespace itself.
+                if rest.first().is_some_and(|next| !NAMESPACE_SUBRESOURCES.contains(&next.as_str())) {
+                    parts.drain(..2);
+                }
             }
         }
         let mut parts = parts.into_iter();
@@ -98,17 +100,10 @@ fn http_verb(method: &http::Method) -> &'static str {
     }
 }
 
-/// Decoded, non-empty path segments. `None` for paths that are not UTF-8 once decoded or hide a slash or NUL in a segment.
-fn path_segments(path: &str) -> Option<Vec<String>> {
-    let mut segments = Vec::with_capacity(8);
-    for raw in path.trim_matches('/').split('/') {
-        let segment = percent_decode_str(raw).decode_utf8().ok()?;
-        if segment.is_empty() || segment.contains(['/', '\0']) {
-            return None;
-        }
-        segments.push(segment.into_owned());
-    }
-    Some(segments)
+/// The decoded path split at its slashes, as Go sees it: what an escape hides counts like what stands there openly.
+fn path_segments(path: &str) -> Vec<String> {
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    decoded.trim_matches('/').split('/').map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -145,7 +140,8 @@ mod tests {
         check("GET", "/apis", "get /apis");
         check("GET", "/apis/g.io/v1", "get /apis/g.io/v1");
         check("GET", "/healthz", "get /healthz");
-        check("GET", "/api/v1/namespaces/a%2Fb", "get /api/v1/namespaces/a%2Fb");
+        check("GET", "/api/v1/namespaces//configmaps", "list /v1 ns= configmaps/");
+        check("GET", "/api/v1/watch/namespaces/a/configmaps", "watch /v1 ns=a configmaps/");
     }
 
     proptest! {

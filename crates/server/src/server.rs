@@ -103,6 +103,13 @@ impl ApiServer {
         })
     }
 
+    /// Every group version served but that of the records about them; the core group has the empty name.
+    pub fn group_versions(&self) -> Vec<(String, String)> {
+        let registry = self.registry.load();
+        let pairs = registry.groups().iter().flat_map(|(group, versions)| versions.iter().map(move |v| (group, v)));
+        pairs.filter(|(group, _)| *group != "apiregistration.k8s.io").map(|(g, v)| (g.clone(), v.clone())).collect()
+    }
+
     /// Fails `/readyz` and ends all watches, so that connections can drain.
     pub fn begin_shutdown(&self) {
         self.shutting_down.store(true, Ordering::Release);
@@ -287,7 +294,7 @@ where
     match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(ApiError::request_entity_too_large(format!("limit is {BODY_BYTES_MAX}")))
+            Err(ApiError::request_entity_too_large(format!("Request entity too large: limit is {BODY_BYTES_MAX}")))
         }
         Err(error) => Err(ApiError::bad_request(format!("the request body could not be read: {error}"))),
     }

@@ -43,6 +43,6 @@ impl Encoder {
         write_value(&meta.to_value(), out);
         out.extend_from_slice(b",\"columnDefinitions\":");
         write_value(&self.columns(), out);
-        out.extend_from_slice(b",\"rows\":[");
+        out.extend_from_slice(b",\"rows\":");
     }
 }

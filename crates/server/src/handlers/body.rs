@@ -1,7 +1,7 @@
 //! From request bytes to an object of the expected type.
 
 use bailiwick_machinery::media::{self, MediaType};
-use bailiwick_machinery::resource::GroupVersion;
+use bailiwick_machinery::resource::{GroupVersion, go_name};
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::write_options::{DeleteOptions, FieldValidation};
 use bailiwick_machinery::yaml;
@@ -40,9 +40,14 @@ impl<'a> Expected<'a> {
         }
     }
 
-    fn api_version(&self) -> String {
+    pub fn api_version(&self) -> String {
         GroupVersion::new(self.group, self.version).to_string()
     }
+}
+
+/// The text for a kind that nobody serves.
+pub fn not_registered(kind: &str, api_version: &str) -> String {
+    format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")
 }
 
 /// Decodes the body as the object the path takes. Unknown and duplicate fields become warnings or, if asked for, an error.
@@ -127,16 +132,9 @@ fn decode_protobuf(expected: &Expected<'_>, body: &[u8]) -> ApiResult<Decoded> {
 
 /// The apiVersion and kind a JSON document claims, before anything else in it counts.
 fn peek_type(body: &[u8]) -> Result<(String, String), String> {
-    #[derive(serde::Deserialize, Default)]
-    #[serde(rename_all = "camelCase", default)]
-    struct TypeMeta {
-        api_version: Option<String>,
-        kind: Option<String>,
-    }
-    decode::check_syntax(body).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
-    let meta: TypeMeta = serde_json::from_slice(body)
+    let meta = decode::interpret(body)
         .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
-    Ok((meta.api_version.unwrap_or_default(), meta.kind.unwrap_or_default()))
+    Ok((meta.api_version, meta.kind))
 }
 
 /// The body is some other kind than the path takes.
@@ -152,16 +150,17 @@ fn wrong_type(expected: &Expected<'_>, version: &str, kind: &str, body: &[u8]) -
         (found.group.as_str(), found.version.as_str())
     };
     if Types::native().by_gvk(group, found_version, kind).is_none() {
-        let text = format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"");
-        return cannot_handle(kind, found_version, expected, &text);
+        return cannot_handle(kind, found_version, expected, &not_registered(kind, &api_version));
     }
-    if api_version != expected.api_version() {
+    if kind == expected.kind {
         return ApiError::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
             expected.api_version()
         ));
     }
-    cannot_handle(kind, found_version, expected, &format!("converting (v1.{kind}) to (core.{}): unknown conversion", expected.kind))
+    let into = go_name(expected.group, expected.kind);
+    let text = format!("converting ({found_version}.{kind}) to ({into}): unknown conversion");
+    cannot_handle(kind, found_version, expected, &text)
 }
 
 fn cannot_handle(kind: &str, version: &str, expected: &Expected<'_>, detail: &str) -> ApiError {
@@ -173,17 +172,13 @@ const SUMMARY_BYTES: usize = 30;
 
 fn unrecognized(expected: &Expected<'_>, detail: &str, body: &[u8]) -> ApiError {
     let shown = body.get(..SUMMARY_BYTES.min(body.len())).unwrap_or_default();
-    let summary = match std::str::from_utf8(body) {
-        _ if body.is_empty() => "<empty>".to_owned(),
-        Ok(text) if text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t' || c == '\r') => {
-            let shown = String::from_utf8_lossy(shown);
-            if body.len() > SUMMARY_BYTES { format!("{shown:?} ...") } else { format!("{shown:?}") }
-        }
-        _ => {
-            let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
-            if body.len() > SUMMARY_BYTES { format!("{hex} ...") } else { hex }
-        }
+    let more = if body.len() > SUMMARY_BYTES { " ..." } else { "" };
+    let summary = match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
+        Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
+    let summary = summary + more;
     ApiError::bad_request(format!(
         "the object provided is unrecognized (must be of type {}): {detail} ({summary})",
         expected.kind
@@ -196,7 +191,10 @@ pub fn decode_delete_options(rq: &Request<'_>, body: &[u8]) -> ApiResult<DeleteO
         return DeleteOptions::from_query(rq.query);
     }
     let value = match media::body_type(rq.content_type(), rq.origin())? {
-        MediaType::Json => serde_json::from_slice(body).map_err(|error| ApiError::bad_request(error.to_string()))?,
+        MediaType::Json => {
+            peek_type(body).map_err(ApiError::bad_request)?;
+            serde_json::from_slice(body).map_err(|error| ApiError::bad_request(error.to_string()))?
+        }
         MediaType::Yaml => yaml_value(body).map_err(ApiError::bad_request)?.0,
         MediaType::Protobuf => {
             let envelope = protobuf::unwrap(body).map_err(|error| ApiError::bad_request(error.to_string()))?;

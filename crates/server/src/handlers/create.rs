@@ -29,8 +29,8 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
 /// Creates a decoded object, whoever decoded it: POST, PUT to a free name, apply.
 pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run) -> ApiResult<Object> {
     write::settle_namespace(rq, &mut value)?;
-    if !object::meta_str(&value, "resourceVersion").is_empty() {
-        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    if !matches!(object::meta_str(&value, "resourceVersion"), "" | "0") {
+        return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
     rq.strategy().default(&mut value);
     write::stamp_new(rq, &mut value);

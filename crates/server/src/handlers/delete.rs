@@ -3,6 +3,7 @@
 use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::write_options::{DeleteOptions, PropagationPolicy};
 use bailiwick_machinery::object;
+use bailiwick_machinery::resource::GroupResource;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_store::Expect;
 use bytes::Bytes;
@@ -70,7 +71,7 @@ pub async fn delete_object(rq: &Request<'_>, name: &str, options: &DeleteOptions
         let old = current.to_value().map_err(ApiError::internal)?;
         options
             .check_preconditions(object::uid(&old), object::meta_str(&old, "resourceVersion"))
-            .map_err(|detail| ApiError::conflict(&rq.served.group_resource, name, &detail))?;
+            .map_err(|detail| ApiError::conflict(&by_kind(rq), name, &detail))?;
         admit::delete(rq, name, &old, run).await?;
         let written = match mark(rq, options, &old) {
             None => {
@@ -98,6 +99,12 @@ pub async fn delete_object(rq: &Request<'_>, name: &str, options: &DeleteOptions
         }
     }
     Err(ApiError::conflict(&rq.served.group_resource, name, MODIFIED))
+}
+
+/// Preconditions are reported by kind where other conflicts name the resource.
+fn by_kind(rq: &Request<'_>) -> GroupResource {
+    let kind = rq.served.resource.validated_kind();
+    GroupResource { group: kind.group, resource: kind.kind }
 }
 
 /// The object marked as being deleted, in stored form; `None` when nothing keeps it.

@@ -134,9 +134,7 @@ impl ListBody {
         let (encoder, any) = (&self.encoder, &mut self.any);
         let mut complete = true;
         self.found.visit(|object| {
-            if std::mem::replace(any, true) {
-                out.push(b',');
-            }
+            out.push(if std::mem::replace(any, true) { b',' } else { b'[' });
             encoder.write_list_item(object, &mut out);
             if out.len() < CHUNK_BYTES {
                 Visit::More
@@ -147,7 +145,7 @@ impl ListBody {
         });
         if complete {
             self.finished = true;
-            self.encoder.write_list_tail(&mut out);
+            self.encoder.write_list_tail(self.any, &mut out);
         }
         Some(out.into())
     }

@@ -1,17 +1,21 @@
 //! PATCH: JSON patch, merge patch and strategic merge patch on the newest state.
 
 use bailiwick_machinery::media::{self, Answer};
+use bailiwick_machinery::field::{Error, Path};
 use bailiwick_machinery::object;
+use bailiwick_machinery::resource::{GroupKind, go_name};
 use bailiwick_machinery::status::{ApiError, ApiResult, Details};
 use bailiwick_machinery::write_options::{FieldValidation, PatchKind, PatchOptions};
+use bailiwick_merge::go_format::go_format;
 use bailiwick_merge::{JsonPatch, PatchError, merge_patch, strategic_merge_patch};
 use bailiwick_schema::decode;
+use bailiwick_schema::types::Types;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::body::{Expected, settle};
+use super::body::{Expected, not_registered, settle};
 use super::request::{Reply, Request};
-use super::update::update_object;
+use super::update::{nameless, update_object};
 use super::write::{self, Run};
 
 /// A patch, parsed once and applied as often as the race for the object needs.
@@ -27,9 +31,9 @@ pub async fn patch(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let options = PatchOptions::parse(rq.query, kind)?;
     let encoder = rq.encoder(Answer::Object)?;
     let patch = match kind {
-        PatchKind::JsonPatch => Patch::Json(json_patch(rq, &body, options.write.field_validation)?),
-        PatchKind::MergePatch => Patch::Merge(parse_object(&body)?),
-        PatchKind::StrategicMergePatch => Patch::Strategic(parse_object(&body)?),
+        PatchKind::JsonPatch => Patch::Json(JsonPatch::from_value(parse(&body, DECODING)?).map_err(patch_error)?),
+        PatchKind::MergePatch => Patch::Merge(parse(&body, DECODING)?),
+        PatchKind::StrategicMergePatch => Patch::Strategic(parse(&body, "")?),
         PatchKind::Apply => return Err(ApiError::not_implemented("server-side apply")),
     };
     let run = Run::from(options.write.dry_run);
@@ -37,25 +41,13 @@ pub async fn patch(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     rq.object_reply(200, &encoder, &updated)
 }
 
-fn parse_object(body: &[u8]) -> ApiResult<Value> {
-    decode::check_syntax(body)
-        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-    serde_json::from_slice(body).map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
-}
+/// How upstream introduces the syntax errors of two of the three kinds of patch.
+const DECODING: &str = "error decoding patch: ";
 
-fn json_patch(rq: &Request<'_>, body: &[u8], validation: FieldValidation) -> ApiResult<JsonPatch> {
-    let patch = JsonPatch::from_value(parse_object(body)?).map_err(patch_error)?;
-    let unknown = patch.unknown_fields();
-    match validation {
-        FieldValidation::Strict if !unknown.is_empty() => {
-            Err(ApiError::bad_request(format!("strict decoding error: {}", unknown.join(", "))))
-        }
-        FieldValidation::Warn => {
-            unknown.iter().for_each(|field| rq.warn(field.clone()));
-            Ok(patch)
-        }
-        _ => Ok(patch),
-    }
+fn parse(body: &[u8], introduction: &str) -> ApiResult<Value> {
+    let bad = |text: String| ApiError::bad_request(format!("{introduction}{text}"));
+    decode::check_syntax(body).map_err(|error| bad(error.to_string()))?;
+    serde_json::from_slice(body).map_err(|error| bad(error.to_string()))
 }
 
 fn patch_error(error: PatchError) -> ApiError {
@@ -83,13 +75,24 @@ fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidati
         },
     }
     .map_err(patch_error)?;
+    let invalid = |text: String| invalid_patch(patch, &patched, text);
+    check_type(&patched, &expected).map_err(invalid)?;
     let decoded = match expected.native {
         Some(native) => decode::decode_value(native, &patched),
-        None => Ok(decode::Decoded { value: patched, strict: Vec::new() }),
+        None => Ok(decode::Decoded { value: patched.clone(), strict: Vec::new() }),
     };
-    let decoded = decoded.map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let mut decoded = decoded.map_err(|error| invalid(error.to_string()))?;
+    if let Patch::Json(patch) = patch {
+        decoded.strict.splice(0..0, patch.unknown_fields().iter().cloned());
+    }
+    if validation == FieldValidation::Strict && !decoded.strict.is_empty() {
+        return Err(invalid(format!("strict decoding error: {}", decoded.strict.join(", "))));
+    }
     let mut value = settle(rq, decoded, &expected, validation)?;
     write::settle_namespace(rq, &mut value)?;
+    if object::name(&value).is_empty() {
+        return Err(nameless(rq));
+    }
     if object::name(&value) != rq.info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
@@ -99,4 +102,31 @@ fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidati
     }
     rq.strategy().default(&mut value);
     Ok(value)
+}
+
+/// A patch may not make another kind of the object. The error is the text upstream finds while decoding it as that.
+fn check_type(patched: &Value, expected: &Expected<'_>) -> Result<(), String> {
+    let (api_version, kind) = (object::str_at(patched, &["apiVersion"]), object::str_at(patched, &["kind"]));
+    if api_version == expected.api_version() && kind == expected.kind {
+        return Ok(());
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    match Types::native().by_gvk(group, version, kind) {
+        None => Err(not_registered(kind, api_version)),
+        Some(other) => {
+            decode::decode_value(other, patched).map_err(|error| error.to_string())?;
+            let into = go_name(expected.group, expected.kind);
+            Err(format!("converting ({version}.{kind}) to ({into}): unknown conversion"))
+        }
+    }
+}
+
+/// The refusal of a patch whose result is no object of the type.
+fn invalid_patch(patch: &Patch, patched: &Value, text: String) -> ApiError {
+    let shown = match patch {
+        Patch::Strategic(patch) => go_format(patch),
+        Patch::Json(_) | Patch::Merge(_) => patched.to_string(),
+    };
+    let nameless = GroupKind { group: String::new(), kind: String::new() };
+    ApiError::invalid(&nameless, "", &vec![Error::invalid(&Path::new("patch"), shown, text)])
 }

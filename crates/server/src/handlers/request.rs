@@ -34,6 +34,15 @@ pub struct Request<'a> {
     warnings: Mutex<Vec<String>>,
 }
 
+/// The refusal of tables and metadata for answers that are not stored objects.
+const ONLY_WHOLE_OBJECTS: &str = "only the following media types are accepted: application/json, application/yaml, \
+                                  application/vnd.kubernetes.protobuf";
+
+/// Whether the answer is made up for the request: a review, a token.
+fn rq_is_unstored(rq: &Request<'_>) -> bool {
+    rq.served.cache.is_none() || rq.info.subresource == "token"
+}
+
 /// An answer before compression and common headers.
 pub struct Reply {
     pub status: u16,
@@ -128,23 +137,39 @@ impl<'a> Request<'a> {
     /// The encoder the Accept header asks for.
     pub fn encoder(&self, answer: media::Answer) -> ApiResult<Encoder> {
         let Negotiated { media, transform, pretty } = media::negotiate(self.header(ACCEPT), self.origin(), answer)?;
+        let unstored = rq_is_unstored(self);
         let shape = match (transform, answer) {
+            (Transform::Table(_) | Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_), _)
+                if unstored =>
+            {
+                return Err(ApiError::not_acceptable(ONLY_WHOLE_OBJECTS));
+            }
             (Transform::None, _) => (Shape::Whole, MetaVersion::V1),
             (Transform::Table(version), _) => (Shape::Table, version),
             (Transform::PartialObjectMetadata(version), media::Answer::Object | media::Answer::Watch)
             | (Transform::PartialObjectMetadataList(version), media::Answer::List) => (Shape::Metadata, version),
             (Transform::PartialObjectMetadata(_), media::Answer::List) => {
-                return Err(ApiError::not_acceptable("you requested PartialObjectMetadata, but the requested object is a list"));
+                let name = self.served.resource.go_name();
+                return Err(ApiError::not_acceptable(format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list (*{name}List)"
+                )));
             }
             (Transform::PartialObjectMetadataList(_), _) => {
-                return Err(ApiError::not_acceptable(
-                    "you requested PartialObjectMetadataList, but the requested object is not a list",
-                ));
+                let name = self.served.resource.go_name();
+                return Err(ApiError::not_acceptable(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list (*{name})"
+                )));
             }
         };
         let include = match (transform, self.query.get("includeObject")) {
             (Transform::Table(_), Some("None")) => IncludeObject::None,
             (Transform::Table(_), Some("Object")) => IncludeObject::Object,
+            (Transform::Table(_), Some(other)) if !matches!(other, "" | "Metadata") => {
+                return Err(ApiError::bad_request(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be \
+                     'Metadata', 'Object', 'None', or empty"
+                )));
+            }
             _ => IncludeObject::Metadata,
         };
         let asked = || media::wants_pretty(self.query.get("pretty"), self.header(USER_AGENT));

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::write_options::WriteOptions;
+use bailiwick_machinery::field::{Error, Path};
 use bailiwick_machinery::object;
+use bailiwick_machinery::resource::GroupKind;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_store::{Expect, KeyValue, Op, TxnOutcome};
 use bytes::Bytes;
@@ -42,7 +44,7 @@ pub async fn update(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
 fn check_name(rq: &Request<'_>, given: &Value) -> ApiResult<()> {
     let name = object::name(given);
     if name.is_empty() {
-        return Err(ApiError::bad_request("name must be provided"));
+        return Err(nameless(rq));
     }
     if name != rq.info.name {
         return Err(ApiError::bad_request(format!(
@@ -51,6 +53,14 @@ fn check_name(rq: &Request<'_>, given: &Value) -> ApiResult<()> {
         )));
     }
     Ok(())
+}
+
+/// An object that does not say its name.
+pub fn nameless(rq: &Request<'_>) -> ApiError {
+    ApiError::bad_request(format!(
+        "the name of the object ({} based on URL) was undeterminable: name must be provided",
+        rq.info.name
+    ))
 }
 
 /// Applies `change` to the newest state of the named object and stores the result. A change that carries no
@@ -126,31 +136,35 @@ enum Conditional {
 fn check_versions(rq: &Request<'_>, new: &mut Value, old: &Value) -> ApiResult<Conditional> {
     let resource = &rq.served.group_resource;
     let (asked, found) = (object::uid(new), object::uid(old));
-    if !asked.is_empty() && asked != found {
+    if rq.info.verb == "update" && !asked.is_empty() && asked != found {
         let detail = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {found}");
         return Err(ApiError::conflict(resource, &rq.info.name, &detail));
     }
     let version = object::meta_str(old, "resourceVersion").to_owned();
     match object::meta_str(new, "resourceVersion") {
         "" | "0" => {
-            if rq.strategy().allow_unconditional_update() {
-                object::set_meta_str(new, "resourceVersion", &version);
+            if !rq.strategy().allow_unconditional_update() {
+                return Err(version_required(rq));
             }
+            object::set_meta_str(new, "resourceVersion", &version);
             Ok(Conditional::No)
         }
+        // A patch that says nothing about the version has the newest; one that does will not match a newer state.
+        given if given == version && rq.info.verb == "patch" => Ok(Conditional::No),
         given if given == version => Ok(Conditional::Yes),
         given if given.bytes().all(|b| b.is_ascii_digit()) => {
             Err(ApiError::conflict(resource, &rq.info.name, MODIFIED))
         }
-        given => Err(invalid_version(rq, given)),
+        given => Err(ApiError::new(500, "", format!("strconv.ParseUint: parsing {given:?}: invalid syntax"))),
     }
 }
 
-fn invalid_version(rq: &Request<'_>, given: &str) -> ApiError {
-    use bailiwick_machinery::field::{Error, Path};
+/// The refusal of an update that does not say what it updates, for types that insist on it.
+fn version_required(rq: &Request<'_>) -> ApiError {
+    let resource = rq.served.group_resource.clone();
+    let kind = GroupKind { group: resource.group, kind: resource.resource };
     let path = Path::new("metadata").child("resourceVersion");
-    let error = Error::invalid(&path, given, format!("strconv.ParseUint: parsing {given:?}: invalid syntax"));
-    ApiError::invalid(&rq.served.resource.group_kind(), &rq.info.name, &vec![error])
+    ApiError::invalid(&kind, &rq.info.name, &vec![Error::invalid(&path, 0, "must be specified for an update")])
 }
 
 /// Whether the last finalizer of an object being deleted is gone.

@@ -39,7 +39,10 @@ const EVENTS_PER_POLL: usize = 256;
 
 /// Serves a watch.
 pub async fn watch(rq: &Request<'_>) -> ApiResult<Reply> {
-    let options = ListOptions::parse(rq.query)?;
+    let mut options = ListOptions::parse(&rq.query.clone().with("watch", "true"))?;
+    if !rq.info.name.is_empty() {
+        options.restrict_to_name(&rq.info.name)?;
+    }
     let encoder = rq.encoder(Answer::Watch)?;
     let filter = rq.filter(&options)?;
     let content_type = encoder.stream_content_type();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use bailiwick_machinery::object;
 use bailiwick_machinery::resource::Scope;
 use bailiwick_machinery::status::{ApiError, ApiResult};
-use bailiwick_machinery::strategy::{Generation, NameKind, Strategy};
+use bailiwick_machinery::field::ErrorList;
+use bailiwick_machinery::strategy::{Generation, Strategy, any_path_segment_name};
 use bailiwick_machinery::validation::metadata::{validate_object_meta, validate_object_meta_update};
 use bailiwick_machinery::write_options::DryRun;
 use bailiwick_store::{Expect, KeyValue, Op, Revision, TxnOutcome};
@@ -49,7 +50,7 @@ pub fn stamp_new(rq: &Request<'_>, object: &mut Value) {
     let Some(metadata) = object::metadata_mut(object) else { return };
     metadata.insert("creationTimestamp".into(), timestamp(rq.now).into());
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         metadata.remove(field);
     }
 }
@@ -63,6 +64,7 @@ pub fn timestamp(now: jiff::Timestamp) -> String {
 pub fn before_create(rq: &Request<'_>, object: &mut Value) -> ApiResult<()> {
     let strategy = rq.strategy();
     let cx = rq.strategy_context();
+    dedup_owner_references(rq, object);
     strategy.prepare_for_create(&cx, object);
     if strategy.generation() != Generation::None {
         set_generation(object, 1);
@@ -71,7 +73,7 @@ pub fn before_create(rq: &Request<'_>, object: &mut Value) -> ApiResult<()> {
     let mut errors = validate_object_meta(object, resource.scope, strategy.name_validator());
     errors.extend(strategy.validate(&cx, object));
     if !errors.is_empty() {
-        return Err(ApiError::invalid(&resource.group_kind(), object::name(object), &errors));
+        return Err(ApiError::invalid(&resource.validated_kind(), object::name(object), &errors));
     }
     strategy.warnings_on_create(object).into_iter().for_each(|warning| rq.warn(warning));
     strategy.canonicalize(object);
@@ -83,17 +85,55 @@ pub fn before_update(rq: &Request<'_>, object: &mut Value, old: &Value) -> ApiRe
     let strategy = rq.strategy();
     let cx = rq.strategy_context();
     carry_over(object, old);
+    dedup_owner_references(rq, object);
     strategy.prepare_for_update(&cx, object, old);
     bump_generation(strategy, object, old);
     let resource = &rq.served.resource;
     let mut errors = validate_object_meta_update(object, old);
     errors.extend(strategy.validate_update(&cx, object, old));
     if !errors.is_empty() {
-        return Err(ApiError::invalid(&resource.group_kind(), object::name(object), &errors));
+        if resource.native.is_some() {
+            errors = as_often_as_upstream(rq, object, old, errors);
+        }
+        return Err(ApiError::invalid(&resource.validated_kind(), object::name(object), &errors));
     }
     strategy.warnings_on_update(object, old).into_iter().for_each(|warning| rq.warn(warning));
     strategy.canonicalize(object);
     Ok(())
+}
+
+/// Upstream checks the metadata of native types once for all types and once for each, as new and as changed, and reports
+/// what it finds each time. Worth repeating only once something is wrong.
+fn as_often_as_upstream(rq: &Request<'_>, object: &Value, old: &Value, once: ErrorList) -> ErrorList {
+    let scope = rq.served.resource.scope;
+    let mut errors = validate_object_meta(object, scope, any_path_segment_name);
+    errors.extend(validate_object_meta_update(object, old));
+    errors.extend(once);
+    errors.extend(validate_object_meta(object, scope, rq.strategy().name_validator()));
+    errors
+}
+
+/// Drops repeated owner references, telling the client.
+fn dedup_owner_references(rq: &Request<'_>, object: &mut Value) {
+    let Some(references) = object::metadata_mut(object).and_then(|m| m.get_mut("ownerReferences")) else { return };
+    let Some(list) = references.as_array_mut() else { return };
+    let mut duplicates: Vec<String> = Vec::new();
+    let mut kept: Vec<Value> = Vec::with_capacity(list.len());
+    for reference in list.drain(..) {
+        if kept.contains(&reference) {
+            duplicates.push(object::str_at(&reference, &["uid"]).to_owned());
+        } else {
+            kept.push(reference);
+        }
+    }
+    *list = kept;
+    if !duplicates.is_empty() {
+        rq.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            duplicates.join(", ")
+        ));
+    }
 }
 
 /// What an update leaves out keeps its value, and what only the server sets cannot be changed.
@@ -111,9 +151,6 @@ fn carry_over(object: &mut Value, old: &Value) {
         if !after.contains_key("deletionGracePeriodSeconds") {
             copy(before, after, "deletionGracePeriodSeconds");
         }
-    } else {
-        after.remove("deletionTimestamp");
-        after.remove("deletionGracePeriodSeconds");
     }
 }
 
@@ -154,10 +191,11 @@ fn bump_generation(strategy: &dyn Strategy, object: &mut Value, old: &Value) {
 
 /// The request's namespace and the object's must agree; an object that names none gets the request's.
 pub fn settle_namespace(rq: &Request<'_>, object: &mut Value) -> ApiResult<()> {
-    let asked = match rq.served.resource.scope {
-        Scope::Namespaced => rq.info.namespace.as_str(),
-        Scope::Cluster => "",
-    };
+    if rq.served.resource.scope == Scope::Cluster {
+        object::set_meta_str(object, "namespace", "");
+        return Ok(());
+    }
+    let asked = rq.info.namespace.as_str();
     let found = object::namespace(object);
     if found.is_empty() {
         object::set_meta_str(object, "namespace", asked);
@@ -169,15 +207,6 @@ pub fn settle_namespace(rq: &Request<'_>, object: &mut Value) -> ApiResult<()> {
         ));
     }
     Ok(())
-}
-
-/// Checks the name a request's path carries, which no object has had to pass yet.
-pub fn check_path_name(rq: &Request<'_>, name: &str) -> ApiResult<()> {
-    let problems = bailiwick_machinery::strategy::any_path_segment_name(name, NameKind::Full);
-    match problems.first() {
-        None => Ok(()),
-        Some(problem) => Err(ApiError::bad_request(format!("{} {name:?}: {problem}", rq.served.group_resource))),
-    }
 }
 
 /// Encodes an object in its storage form.

@@ -6,6 +6,7 @@ use bailiwick_machinery::resource::{Scope, Storage};
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::user::UserInfo;
 use bytes::Bytes;
+use http::Method;
 use http::request::Parts;
 
 use super::ApiServer;
@@ -27,7 +28,15 @@ impl ApiServer {
         exchange: &mut Exchange,
     ) -> ApiResult<Answer> {
         let registry = self.registry.load();
-        let served = registry.get(&info.group, &info.version, &info.resource).ok_or_else(ApiError::unknown_path)?;
+        let Some(served) = registry.get(&info.group, &info.version, &info.resource) else {
+            return match registry.has_group_version(&info.group, &info.version) {
+                true => Err(ApiError::unknown_path()),
+                false => Ok(Answer::page_not_found()),
+            };
+        };
+        if parts.method == Method::HEAD {
+            return Err(method_not_allowed());
+        }
         check_route(served, info)?;
         let rq = Request::new(self, info, query, &parts.headers, served, user);
         let outcome = route(&rq, body).await;
@@ -69,9 +78,10 @@ fn check_route(served: &Served, info: &RequestInfo) -> ApiResult<()> {
     let resource = &served.resource;
     let is_namespaces = resource.group.is_empty() && resource.plural == "namespaces";
     let fits = match resource.scope {
-        Scope::Cluster => info.namespace.is_empty() || is_namespaces,
+        Scope::Cluster => info.namespace.is_empty() || (is_namespaces && info.namespace == info.name),
         Scope::Namespaced => !info.namespace.is_empty() || info.name.is_empty(),
     };
+    let fits = fits && (resource.storage != Storage::Virtual || info.name.is_empty());
     let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
     if !fits || !known || !info.rest.is_empty() {
         return Err(ApiError::unknown_path());
@@ -87,7 +97,7 @@ fn check_route(served: &Served, info: &RequestInfo) -> ApiResult<()> {
     if wrong_place { Err(method_not_allowed()) } else { Ok(()) }
 }
 
-fn method_not_allowed() -> ApiError {
+pub(super) fn method_not_allowed() -> ApiError {
     let mut error =
         ApiError::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
     error.details = Some(Box::default());

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
 
 use super::ApiServer;
+use super::dispatch::method_not_allowed;
 use super::respond::Answer;
 use crate::discovery::{self, AggregatedVersion};
 use crate::encode::{Layout, encode_value};
@@ -29,9 +30,6 @@ impl ApiServer {
         info: &RequestInfo,
     ) -> ApiResult<Answer> {
         let path = info.path.as_str();
-        if !matches!(parts.method, Method::GET | Method::HEAD) {
-            return Ok(not_found());
-        }
         if let Some((endpoint, single)) = Endpoint::of_path(path) {
             let (status, text) = health::answer(self, endpoint, single, query).await;
             return Ok(Answer::text(status, text));
@@ -40,6 +38,7 @@ impl ApiServer {
             return Ok(answer);
         }
         match path {
+            "/version" | "/metrics" if !reads(parts) => Err(method_not_allowed()),
             "/" => json_answer(&json!({"paths": self.paths()}), Layout::Pretty),
             "/version" | "/version/" => json_answer(&discovery::version(), Layout::Pretty),
             "/metrics" => Ok(self.metrics_answer()),
@@ -51,7 +50,7 @@ impl ApiServer {
 
     fn metrics_answer(&self) -> Answer {
         let text = self.metrics.encode(&self.caches);
-        Answer::new(200, "text/plain; version=0.0.4; charset=utf-8", ResponseBody::full(text))
+        Answer::new(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", ResponseBody::full(text))
     }
 
     fn key_set(&self) -> ApiResult<Answer> {
@@ -80,12 +79,19 @@ impl ApiServer {
         let document = match segments.as_slice() {
             ["api"] => Some(discovery::api_versions(&registry, &self.config.address)),
             ["apis"] => Some(discovery::api_group_list(&registry)),
+            ["api", _] | ["apis", _, _] if !reads(parts) => return Err(method_not_allowed()),
             ["api", version] => discovery::api_resource_list(&registry, "", version),
             ["apis", group] if !group.is_empty() => discovery::api_group(&registry, group),
             ["apis", group, version] if !group.is_empty() => discovery::api_resource_list(&registry, group, version),
-            _ => return Ok(not_found()),
+            _ => return Ok(Answer::page_not_found()),
         };
-        let Some(document) = document else { return Ok(not_found()) };
+        let Some(document) = document else {
+            return match segments.as_slice() {
+                ["api", _] => Err(ApiError::unknown_path()),
+                ["apis", group, _] if registry.groups().contains_key(*group) => Err(ApiError::unknown_path()),
+                _ => Ok(Answer::page_not_found()),
+            };
+        };
         let negotiated = media::negotiate(accept, Origin::Native, Shape::Object)?;
         let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let pretty = negotiated.pretty || media::wants_pretty(query.get("pretty"), agent);
@@ -139,6 +145,6 @@ fn aggregated_answer(document: &Value, version: AggregatedVersion, parts: &Parts
     Ok(answer.header(ETAG, &etag).header(CACHE_CONTROL, "public").header(VARY, "Accept"))
 }
 
-fn not_found() -> Answer {
-    Answer::text(404, "404 page not found\n")
+fn reads(parts: &Parts) -> bool {
+    matches!(parts.method, Method::GET | Method::HEAD)
 }

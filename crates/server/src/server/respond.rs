@@ -41,6 +41,11 @@ impl Answer {
         answer
     }
 
+    /// What a path outside the API that leads nowhere answers.
+    pub fn page_not_found() -> Self {
+        Self::text(404, "404 page not found\n")
+    }
+
     pub fn header(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.push((name, value));
@@ -87,7 +92,9 @@ impl Exchange {
         let headers = response.headers_mut();
         headers.insert(AUDIT_ID, self.audit_id);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        headers.insert(CONTENT_TYPE, answer.content_type);
+        if answer.status != 304 {
+            headers.insert(CONTENT_TYPE, answer.content_type);
+        }
         if gzipped {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
