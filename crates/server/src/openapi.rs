@@ -3,6 +3,8 @@
 //! [`document`] turns descriptors into documents, [`cache`] keeps their bytes; here are the HTTP manners: negotiation,
 //! entity tags, and addresses by content hash that clients may cache for ever.
 
+#[cfg(test)]
+mod answer_tests;
 mod cache;
 mod document;
 mod names;
@@ -13,6 +15,8 @@ mod paths;
 mod tests;
 
 pub use cache::OpenApi;
+
+use std::sync::Arc;
 
 use bailiwick_machinery::media::parse_accept;
 use bailiwick_machinery::query::Query;
@@ -28,6 +32,7 @@ use jiff::{Span, Timestamp};
 
 use crate::encode::gzip::GZIP_BYTES_MIN;
 use crate::http::ResponseBody;
+use crate::registry::Registry;
 use crate::server::{Answer, ApiServer};
 use cache::Stored;
 use document::Encoding;
@@ -40,19 +45,23 @@ const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+pro
 impl ApiServer {
     /// The answer to an OpenAPI path; `None` for other paths.
     pub(crate) fn openapi_answer(&self, parts: &Parts, path: &str) -> ApiResult<Option<Answer>> {
-        let registry = self.registry.load_full();
+        self.openapi.answer(&self.registry.load_full(), parts, path)
+    }
+}
+
+impl OpenApi {
+    fn answer(&self, registry: &Arc<Registry>, parts: &Parts, path: &str) -> ApiResult<Option<Answer>> {
         if path == "/openapi/v2" {
             let Some(encoding) = negotiate(parts, V2_PROTOBUF) else { return Ok(Some(not_acceptable())) };
-            let stored = self.openapi.v2(&registry, encoding)?;
             let content_type = if encoding == Encoding::Json { JSON } else { V2_PROTOBUF };
-            return content(parts, &stored, encoding, content_type).map(Some);
+            return content(parts, &self.v2(registry, encoding)?, encoding, content_type).map(Some);
         }
         if path == "/openapi/v3" {
-            return index(parts, &self.openapi.index(&registry)?).map(Some);
+            return index(parts, &self.index(registry)?).map(Some);
         }
         let Some(name) = path.strip_prefix("/openapi/v3/") else { return Ok(None) };
         let Some(encoding) = negotiate(parts, V3_PROTOBUF) else { return Ok(Some(not_acceptable())) };
-        let Some(stored) = self.openapi.v3(&registry, name, encoding)? else { return Ok(Some(empty(404))) };
+        let Some(stored) = self.v3(registry, name, encoding)? else { return Ok(Some(empty(404))) };
         let content_type = if encoding == Encoding::Json { JSON } else { V3_PROTOBUF };
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         match query.get("hash").filter(|hash| !hash.is_empty()) {
@@ -112,8 +121,9 @@ fn whole(parts: &Parts, stored: &Stored, encoding: Encoding, content_type: &'sta
     // What is stored goes out as it is where compression is worth it. Answers above the limit are compressed on the way
     // out, so the compressed form must stay below.
     if takes_gzip && packed.len >= GZIP_BYTES_MIN && packed.gzip.len() < GZIP_BYTES_MIN {
-        return Ok(Answer::new(200, content_type, ResponseBody::full(packed.gzip.clone()))
-            .header(CONTENT_ENCODING, "gzip"));
+        return Ok(
+            Answer::new(200, content_type, ResponseBody::full(packed.gzip.clone())).header(CONTENT_ENCODING, "gzip")
+        );
     }
     Ok(Answer::new(200, content_type, ResponseBody::full(packed.unpack()?)))
 }

@@ -228,14 +228,18 @@ fn zero(ty: FieldType) -> Option<Value> {
     })
 }
 
+/// What a server always says about its version, in Go's order.
+const VERSION_REQUIRED: &[&str] =
+    &["major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
+
 /// The version's definition; required strings have the empty string as default, as everywhere.
 fn version_info(form: Form, descriptions: &Descriptions) -> Value {
-    let mut schema =
-        descriptions.schema(Leaf::VersionInfo.name()).cloned().unwrap_or_else(|| json!({"type": "object"}));
+    let described = descriptions.schema(Leaf::VersionInfo.name());
+    let mut schema = described.cloned().unwrap_or_else(|| json!({"type": "object"}));
+    schema["required"] = json!(VERSION_REQUIRED);
     if form == Form::V3 {
-        let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-        for name in required.iter().filter_map(Value::as_str) {
-            if let Some(property) = schema.get_mut("properties").and_then(|properties| properties.get_mut(name)) {
+        for name in VERSION_REQUIRED {
+            if let Some(property) = schema.get_mut("properties").and_then(|properties| properties.get_mut(*name)) {
                 property["default"] = "".into();
             }
         }

@@ -73,7 +73,7 @@ fn schemas_have_upstreams_bytes() {
     let schema = json!({"type": "string", "default": ""});
     let mut out = Vec::new();
     gnostic::put(&mut out, 1, &v3::SCHEMA_OR_REFERENCE, &schema);
-    assert_eq!(out, b"\n\x0f\n\x0d\xca\x01\x06string\x8a\x02\x02\x1a\x00");
+    assert_eq!(out, b"\n\x10\n\x0e\xca\x01\x06string\x8a\x02\x02\x1a\x00");
 
     let mut out = Vec::new();
     gnostic::put(&mut out, 12, &v2::SECURITY, &json!([{"BearerToken": []}]));

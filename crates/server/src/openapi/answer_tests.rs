@@ -1,0 +1,135 @@
+//! The HTTP manners of the OpenAPI paths, as kube-apiserver v1.36 has them.
+
+use std::sync::Arc;
+
+use http::Request;
+use http::request::Parts;
+use http_body_util::BodyExt;
+
+use super::OpenApi;
+use super::tests::registry;
+use crate::registry::Registry;
+use crate::server::Answer;
+
+const RBAC: &str = "/openapi/v3/apis/rbac.authorization.k8s.io/v1";
+const V3_PROTOBUF_WITH_AT: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+
+struct Server {
+    openapi: OpenApi,
+    registry: Arc<Registry>,
+}
+
+impl Server {
+    fn new() -> Self {
+        Self { openapi: OpenApi::default(), registry: Arc::new(registry()) }
+    }
+
+    fn get(&self, url: &str, headers: &[(&str, &str)]) -> Answer {
+        self.try_get(url, headers).expect("an OpenAPI path")
+    }
+
+    fn try_get(&self, url: &str, headers: &[(&str, &str)]) -> Option<Answer> {
+        let mut request = Request::get(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()): (Parts, ()) = request.body(()).expect("a request").into_parts();
+        self.openapi.answer(&self.registry, &parts, parts.uri.path()).expect("no failure")
+    }
+}
+
+fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    answer.headers.iter().find(|(found, _)| found.as_str() == name).and_then(|(_, value)| value.to_str().ok())
+}
+
+async fn body(answer: Answer) -> Vec<u8> {
+    match answer.body.collect().await {
+        Ok(body) => body.to_bytes().to_vec(),
+        Err(never) => match never {},
+    }
+}
+
+#[test]
+fn the_client_chooses_the_encoding() {
+    let server = Server::new();
+    let json = "application/json";
+    let protobuf = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+    for (accept, expected) in [
+        ("", json),
+        ("*/*", json),
+        ("application/*", json),
+        (protobuf, protobuf),
+        (V3_PROTOBUF_WITH_AT, protobuf),
+        ("application/json;q=0.5, application/com.github.proto-openapi.spec.v3@v1.0+protobuf", protobuf),
+    ] {
+        let answer = server.get(RBAC, &[("accept", accept)]);
+        assert_eq!((answer.status, answer.content_type.as_bytes()), (200, expected.as_bytes()), "{accept}");
+    }
+    for accept in ["text/html", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"] {
+        let answer = server.get(RBAC, &[("accept", accept)]);
+        assert_eq!((answer.status, header(&answer, "vary")), (406, Some("Accept")), "{accept}");
+    }
+}
+
+#[tokio::test]
+async fn the_index_leads_to_documents_that_may_be_kept_for_ever() {
+    let server = Server::new();
+    let index: serde_json::Value =
+        serde_json::from_slice(&body(server.get("/openapi/v3", &[])).await).expect("the index is JSON");
+    let url = index["paths"]["apis/rbac.authorization.k8s.io/v1"]["serverRelativeURL"].as_str().expect("an address");
+    let answer = server.get(url, &[]);
+    assert_eq!(answer.status, 200);
+    assert_eq!(header(&answer, "cache-control"), Some("public, immutable"));
+    assert!(header(&answer, "expires").is_some_and(|expires| expires.ends_with(" UTC")));
+
+    let stale = server.get(&format!("{RBAC}?hash=ABC"), &[]);
+    assert_eq!((stale.status, header(&stale, "location")), (301, Some(url)));
+    assert_eq!(header(&server.get(RBAC, &[]), "cache-control"), None);
+}
+
+#[test]
+fn what_the_client_has_is_not_sent_again() {
+    let server = Server::new();
+    for path in [RBAC, "/openapi/v2"] {
+        let first = server.get(path, &[]);
+        let etag = header(&first, "etag").expect("an entity tag").to_owned();
+        for known in [etag.clone(), format!("W/{etag}"), format!("\"other\", {etag}")] {
+            assert_eq!(server.get(path, &[("if-none-match", &known)]).status, 304, "{known}");
+        }
+        assert_eq!(server.get(path, &[("if-none-match", "\"other\"")]).status, 200);
+        let modified = header(&first, "last-modified").expect("a time").to_owned();
+        assert_eq!(server.get(path, &[("if-modified-since", &modified)]).status, 304);
+        let long_ago = [("if-modified-since", "Thu, 01 Jan 1970 00:00:00 GMT")];
+        assert_eq!(server.get(path, &long_ago).status, 200);
+    }
+}
+
+#[tokio::test]
+async fn compressed_answers_unpack_to_the_plain_ones() {
+    let server = Server::new();
+    let packed = server.get("/openapi/v2", &[("accept-encoding", "br, gzip")]);
+    assert_eq!(header(&packed, "content-encoding"), Some("gzip"));
+    let packed = body(packed).await;
+    let mut unpacked = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed.as_slice()), &mut unpacked).expect("gzip");
+    assert_eq!(unpacked, body(server.get("/openapi/v2", &[])).await);
+}
+
+#[test]
+fn documents_change_with_what_is_served() {
+    let mut server = Server::new();
+    let before = header(&server.get("/openapi/v2", &[]), "etag").map(str::to_owned);
+    let without_rbac = bailiwick_api::native_resources().into_iter().filter(|r| !r.group.starts_with("rbac")).collect();
+    server.registry = Arc::new(Registry::new(&crate::registry::TenantId::root(), without_rbac));
+    assert_eq!(server.get(RBAC, &[]).status, 404);
+    assert_ne!(header(&server.get("/openapi/v2", &[]), "etag").map(str::to_owned), before);
+}
+
+#[test]
+fn other_paths_are_not_ours() {
+    let server = Server::new();
+    for path in ["/openapi", "/openapi/v2/", "/openapi/v4", "/version"] {
+        assert!(server.try_get(path, &[]).is_none(), "{path}");
+    }
+    assert_eq!(server.get("/openapi/v3/", &[]).status, 404);
+}
