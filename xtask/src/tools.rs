@@ -95,7 +95,9 @@ pub fn require(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The root of the repository this xtask was built from.
+/// The root of the repository: of the one cargo was called in, else of the one this xtask was built from.
 pub fn repository_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).filter(|dir| dir.ends_with("xtask"));
+    let xtask = xtask.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    xtask.parent().map(Path::to_path_buf).unwrap_or_default()
 }
