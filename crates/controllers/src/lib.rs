@@ -1,1 +1,133 @@
-//! placeholder
+//! The generic controllers: what makes an API server into a control plane that cleans up after itself.
+//!
+//! They are ordinary clients of the API, in the server's process or far away, and know nothing of its internals.
+//! [`run`] is the entry point; each controller has a module of its own. All share one metadata watch per resource type
+//! (`monitor`), and hold in memory only what they need to know of objects: the garbage collector those that own or are
+//! owned, the others a few words per namespace. Nothing is polled; between changes nothing runs.
+
+mod discovery;
+mod error;
+mod garbage_collector;
+mod header;
+mod monitor;
+mod namespace;
+mod per_namespace;
+mod requests;
+mod resource_quota;
+mod root_ca;
+mod service_account;
+mod work_queue;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::discovery::Discovery;
+use crate::garbage_collector::GarbageCollector;
+use crate::monitor::Observer;
+use crate::namespace::Namespaces;
+use crate::resource_quota::ResourceQuotas;
+use crate::root_ca::RootCa;
+use crate::service_account::ServiceAccounts;
+
+/// A controller that can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Controller {
+    /// Empties namespaces that are being deleted.
+    Namespace,
+    /// Deletes what has lost its owners.
+    GarbageCollector,
+    /// Makes the `default` service account of every namespace.
+    ServiceAccount,
+    /// Publishes the server's CA bundle in every namespace; needs [`Options::root_ca`].
+    RootCa,
+    /// Counts what resource quotas limit.
+    ResourceQuota,
+}
+
+impl Controller {
+    /// All there are.
+    pub const ALL: [Controller; 5] = [
+        Controller::Namespace,
+        Controller::GarbageCollector,
+        Controller::ServiceAccount,
+        Controller::RootCa,
+        Controller::ResourceQuota,
+    ];
+}
+
+/// What to run, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub controllers: Vec<Controller>,
+    /// The PEM bundle that vouches for the server; without it [`Controller::RootCa`] does not run.
+    pub root_ca: Option<String>,
+    /// How long a namespace is left alone after its deletion began, so that requests that were let in just before are
+    /// done. With several servers, allow for the time until all of them know of the deletion.
+    pub namespace_deletion_grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            controllers: Controller::ALL.to_vec(),
+            root_ca: None,
+            namespace_deletion_grace: Duration::from_millis(100),
+        }
+    }
+}
+
+/// Runs the chosen controllers until `shutdown` is over. Everything they started has ended when this returns.
+pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) {
+    let discovery = Arc::new(Discovery::new(client.clone()));
+    let (all_listed_sender, all_listed) = watch::channel(false);
+    let mut observers: Vec<Arc<dyn Observer>> = Vec::new();
+    let mut tasks = JoinSet::new();
+    for controller in &options.controllers {
+        let (client, discovery) = (client.clone(), discovery.clone());
+        match controller {
+            Controller::Namespace => {
+                let running = Arc::new(Namespaces::new(client, discovery, options.namespace_deletion_grace));
+                observers.push(running.clone());
+                tasks.spawn(async move { running.run().await });
+            }
+            Controller::GarbageCollector => {
+                let running = Arc::new(GarbageCollector::new(client, discovery));
+                observers.push(running.clone());
+                let all_listed = all_listed.clone();
+                tasks.spawn(async move { running.run(all_listed).await });
+            }
+            Controller::ServiceAccount => {
+                let running = Arc::new(ServiceAccounts::new(client));
+                observers.push(running.clone());
+                tasks.spawn(async move { running.run().await });
+            }
+            Controller::RootCa => {
+                let Some(bundle) = options.root_ca.clone() else {
+                    tracing::info!("no CA bundle to publish");
+                    continue;
+                };
+                let running = Arc::new(RootCa::new(client, bundle));
+                observers.push(running.clone());
+                tasks.spawn(async move { running.run().await });
+            }
+            Controller::ResourceQuota => {
+                let running = Arc::new(ResourceQuotas::new(client, discovery));
+                observers.push(running.clone());
+                tasks.spawn(async move { running.run().await });
+            }
+        }
+    }
+    tasks.spawn(monitor::run(client, discovery, observers.into(), all_listed_sender));
+    tracing::info!(controllers = ?options.controllers, "controllers started");
+    tokio::select! {
+        () = shutdown => {}
+        // Tasks run forever; one that ends has panicked, and the others cannot do its part.
+        Some(ended) = tasks.join_next() => tracing::error!(?ended, "a controller failed"),
+    }
+    tasks.shutdown().await;
+    tracing::info!("controllers stopped");
+}
