@@ -91,9 +91,8 @@ async fn ensure(
     if status == 200 {
         return Ok(());
     }
-    let create = http::Request::post(collection)
-        .header("content-type", "application/json")
-        .body(Full::from(object.to_string()));
+    let create =
+        http::Request::post(collection).header("content-type", "application/json").body(Full::from(object.to_string()));
     match send(server, connection, create).await? {
         (201, _) if object.get("status").is_some() => {
             let patch = http::Request::patch(format!("{collection}/{name}/status"))

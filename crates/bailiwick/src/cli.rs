@@ -1,5 +1,6 @@
 //! The command line: parses, sets up logs, runs one subcommand.
 
+mod controllers;
 mod serve;
 mod snapshot;
 
@@ -32,6 +33,8 @@ enum LoggingFormat {
 enum Command {
     /// Run the API server.
     Serve(Box<serve::Args>),
+    /// Run the generic controllers against a server.
+    Controllers(controllers::Args),
     /// Save, restore and inspect backups of the embedded store.
     #[command(subcommand)]
     Snapshot(snapshot::Command),
@@ -48,6 +51,7 @@ pub fn run() -> ExitCode {
     }
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(*args),
+        Command::Controllers(args) => controllers::run(args),
         Command::Snapshot(command) => snapshot::run(command),
     };
     match outcome {

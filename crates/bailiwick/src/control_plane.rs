@@ -16,6 +16,7 @@ use bailiwick_auth::keys::{KeyError, SigningKey, VerifyingKey};
 use bailiwick_auth::pki::{Pki, PkiError, ServingNames};
 use bailiwick_auth::service_account::TokenIssuer;
 use bailiwick_auth::tls::{self, TlsError};
+use bailiwick_controllers::Controller;
 use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_server::cache::{Caches, Feed};
@@ -27,7 +28,7 @@ use bailiwick_store::etcd::{self, EtcdStore};
 use jiff::Timestamp;
 use rustls::RootCertStore;
 
-use crate::{bootstrap, rbac_feed};
+use crate::{bootstrap, controllers, rbac_feed};
 
 /// Why a control plane could not start. The text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +85,7 @@ pub struct Builder {
     anonymous: Anonymous,
     request_timeout: Duration,
     limits: Limits,
+    controllers: Vec<Controller>,
 }
 
 /// The entry point of the library.
@@ -106,6 +108,7 @@ impl ControlPlane {
             anonymous: Anonymous::Allowed,
             request_timeout: Duration::from_secs(60),
             limits: Limits::default(),
+            controllers: Controller::ALL.to_vec(),
         }
     }
 }
@@ -173,6 +176,12 @@ impl Builder {
         self
     }
 
+    /// The generic controllers to run in this process, instead of all; none if they run elsewhere.
+    pub fn controllers(mut self, controllers: &[Controller]) -> Self {
+        self.controllers = controllers.to_vec();
+        self
+    }
+
     /// Opens the store, makes what a first start needs and serves.
     pub async fn start(self) -> Result<Running, Error> {
         let now = Timestamp::now();
@@ -206,7 +215,8 @@ impl Builder {
         pki.write_admin_kubeconfig(&kubeconfig, &url)?;
         let listening =
             listener.serve(server.clone()).map_err(|source| Error::Listen { address: self.listen, source })?;
-        Ok(Running { address, url, kubeconfig, server, store, embedded, listening, _feed: feed })
+        let controllers = controllers::start(&server, self.controllers, pki.ca_pem);
+        Ok(Running { address, url, kubeconfig, server, store, embedded, listening, controllers, _feed: feed })
     }
 
     fn server_config(
@@ -259,6 +269,7 @@ pub struct Running {
     store: Arc<dyn Store>,
     embedded: Option<Arc<EmbeddedStore>>,
     listening: bailiwick_server::http::Running,
+    controllers: controllers::Started,
     _feed: Feed,
 }
 
@@ -283,6 +294,7 @@ impl Running {
 
     /// Finishes requests in flight and stops.
     pub async fn stop(self) {
+        self.controllers.stop().await;
         self.listening.stop().await;
     }
 }

@@ -5,6 +5,8 @@
 
 mod bootstrap;
 mod control_plane;
+mod controllers;
 mod rbac_feed;
 
+pub use bailiwick_controllers::Controller;
 pub use control_plane::{AuthorizationMode, Builder, ControlPlane, Error, Running, StoreOptions};

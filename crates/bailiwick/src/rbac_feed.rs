@@ -11,7 +11,8 @@ use bailiwick_store as store;
 pub async fn connect(rbac: &Rbac, registry: &Registry, caches: &Arc<Caches>) -> store::Result<()> {
     for served in registry.all() {
         let kind = RbacKind::from_plural(&served.resource.plural);
-        let (Some(kind), Some(spec)) = (kind.filter(|_| served.resource.group == "rbac.authorization.k8s.io"), &served.cache)
+        let (Some(kind), Some(spec)) =
+            (kind.filter(|_| served.resource.group == "rbac.authorization.k8s.io"), &served.cache)
         else {
             continue;
         };

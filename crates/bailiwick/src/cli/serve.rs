@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use bailiwick::{AuthorizationMode, ControlPlane, StoreOptions};
+use bailiwick::{AuthorizationMode, ControlPlane, Controller, StoreOptions};
 use bailiwick_auth::authn::Anonymous;
 use bailiwick_server::http::Limits;
 use bailiwick_store::{embedded, etcd};
@@ -66,6 +66,9 @@ pub struct Args {
     /// HTTP/2 streams per connection.
     #[arg(long, default_value_t = Limits::default().streams_per_connection_max)]
     http2_max_streams_per_connection: u32,
+    /// Serve the API only; run the controllers elsewhere with `bailiwick controllers`.
+    #[arg(long)]
+    no_controllers: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -101,9 +104,14 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         .anonymous(if args.anonymous_auth { Anonymous::Allowed } else { Anonymous::Refused })
         .request_timeout(Duration::from_secs(args.request_timeout_seconds))
         .limits(limits)
+        .controllers(if args.no_controllers { &[] } else { &Controller::ALL })
         .start()
         .await?;
-    println!("bailiwick is ready at {}; try: kubectl --kubeconfig {} get namespaces", running.url, running.kubeconfig.display());
+    println!(
+        "bailiwick is ready at {}; try: kubectl --kubeconfig {} get namespaces",
+        running.url,
+        running.kubeconfig.display()
+    );
     tokio::select! {
         signal = stop_signal() => tracing::info!(signal = signal?, "stopping"),
         reason = running.failed() => anyhow::bail!("the store failed and the process ends so that it can recover: {reason}"),
@@ -112,7 +120,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn stop_signal() -> anyhow::Result<&'static str> {
+pub(super) async fn stop_signal() -> anyhow::Result<&'static str> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -50,8 +50,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
             print("restored", &data_dir, &status);
         }
         Command::Status { file } => {
-            let status =
-                embedded::status(&file).with_context(|| format!("{} is not a good backup", file.display()))?;
+            let status = embedded::status(&file).with_context(|| format!("{} is not a good backup", file.display()))?;
             print("good", &file, &status);
         }
         Command::Verify { data_dir } => {

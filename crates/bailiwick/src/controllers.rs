@@ -1,0 +1,51 @@
+//! The generic controllers inside the server's process: ordinary clients of the API, without a socket between.
+
+use std::sync::Arc;
+
+use bailiwick_controllers::{Controller, Options};
+use bailiwick_machinery::user::UserInfo;
+use bailiwick_server::{ApiServer, LocalService};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Who the controllers are to the API, as upstream.
+const USER: &str = "system:kube-controller-manager";
+
+/// Controllers that run. They end when this is dropped.
+pub(crate) struct Started {
+    /// Dropped to ask for the end.
+    shutdown: oneshot::Sender<()>,
+    task: Option<JoinHandle<()>>,
+}
+
+/// Starts `controllers` as clients of `server`.
+pub(crate) fn start(server: &Arc<ApiServer>, controllers: Vec<Controller>, ca_pem: String) -> Started {
+    let (shutdown, ended) = oneshot::channel();
+    if controllers.is_empty() {
+        return Started { shutdown, task: None };
+    }
+    let user = UserInfo {
+        name: USER.to_owned(),
+        groups: vec![UserInfo::MASTERS.to_owned(), UserInfo::AUTHENTICATED.to_owned()],
+        ..UserInfo::default()
+    };
+    let client = kube::Client::new(LocalService::new(server.clone(), user), "default");
+    let options = Options { controllers, root_ca: Some(ca_pem), ..Options::default() };
+    let running = bailiwick_controllers::run(client, options, async {
+        // An error says that the sender is gone, which is the signal.
+        let _ = ended.await;
+    });
+    Started { shutdown, task: Some(tokio::spawn(running)) }
+}
+
+impl Started {
+    /// Ends the controllers and waits until they have.
+    pub async fn stop(self) {
+        drop(self.shutdown);
+        if let Some(task) = self.task
+            && let Err(error) = task.await
+        {
+            tracing::error!(%error, "the controllers did not end well");
+        }
+    }
+}
