@@ -1,1 +1,163 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::*;
+use crate::discovery::Scope;
+
+fn maps() -> Arc<ResourceType> {
+    ResourceType::for_tests("", "ConfigMap", "configmaps", Scope::Namespaced)
+}
+
+/// A ConfigMap in namespace `n` whose uid is its name; owners starting with `!` block.
+fn map(name: &str, owners: &[&str]) -> ObjectMeta {
+    let reference = |owner: &&str| OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: owner.trim_start_matches('!').to_owned(),
+        uid: owner.trim_start_matches('!').to_owned(),
+        block_owner_deletion: Some(owner.starts_with('!')),
+        controller: None,
+    };
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some("n".to_owned()),
+        uid: Some(name.to_owned()),
+        resource_version: Some("1".to_owned()),
+        owner_references: Some(owners.iter().map(reference).collect()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn deleting(meta: ObjectMeta, finalizer: &str) -> ObjectMeta {
+    ObjectMeta {
+        deletion_timestamp: Some(Time(jiff::Timestamp::UNIX_EPOCH)),
+        finalizers: Some(vec![finalizer.to_owned()]),
+        ..meta
+    }
+}
+
+fn present(graph: &mut Graph, meta: &ObjectMeta) -> Vec<String> {
+    tasks(|tasks| graph.present(&maps(), meta, tasks))
+}
+
+fn gone(graph: &mut Graph, uid: &str) -> Vec<String> {
+    tasks(|tasks| graph.gone(uid, tasks))
+}
+
+/// The tasks an action brings up, sorted: `delete:uid` and `orphan:uid`.
+fn tasks(act: impl FnOnce(&mut Vec<Task>)) -> Vec<String> {
+    let mut tasks = Vec::new();
+    act(&mut tasks);
+    let show = |task| match task {
+        Task::Delete(uid) => format!("delete:{uid}"),
+        Task::Orphan(uid) => format!("orphan:{uid}"),
+    };
+    let mut shown: Vec<String> = tasks.into_iter().map(show).collect();
+    shown.sort();
+    shown
+}
+
+#[test]
+fn objects_without_relations_are_not_held() {
+    let mut graph = Graph::default();
+    assert!(present(&mut graph, &map("a", &[])).is_empty());
+    assert!(graph.nodes.is_empty());
+}
+
+#[test]
+fn an_owner_that_was_only_named_is_looked_for() {
+    let mut graph = Graph::default();
+    assert_eq!(present(&mut graph, &map("child", &["owner"])), ["delete:owner"]);
+    assert!(graph.node("owner").unwrap().is_virtual());
+    assert!(present(&mut graph, &map("owner", &[])).is_empty());
+    assert!(!graph.node("owner").unwrap().is_virtual());
+}
+
+#[test]
+fn dependents_are_looked_at_when_their_owner_is_gone() {
+    let mut graph = Graph::default();
+    present(&mut graph, &map("a", &["owner"]));
+    present(&mut graph, &map("b", &["owner"]));
+    assert_eq!(gone(&mut graph, "owner"), ["delete:a", "delete:b"]);
+    gone(&mut graph, "a");
+    gone(&mut graph, "b");
+    assert!(graph.nodes.is_empty(), "nothing is kept of what is gone");
+}
+
+#[test]
+fn an_owner_is_forgotten_with_its_last_dependent() {
+    let mut graph = Graph::default();
+    present(&mut graph, &map("child", &["owner"]));
+    present(&mut graph, &map("owner", &[]));
+    present(&mut graph, &map("child", &[]));
+    assert!(graph.nodes.is_empty());
+}
+
+#[test]
+fn foreground_deletion_looks_at_dependents_and_again_at_the_owner_when_one_is_gone() {
+    let mut graph = Graph::default();
+    present(&mut graph, &map("blocking", &["!owner"]));
+    present(&mut graph, &map("free", &["owner"]));
+    let found = present(&mut graph, &deleting(map("owner", &[]), FOREGROUND_FINALIZER));
+    assert_eq!(found, ["delete:blocking", "delete:free", "delete:owner"]);
+    let blocking: Vec<&str> = graph.blocking_dependents("owner").map(|node| &*node.identity.name).collect();
+    assert_eq!(blocking, ["blocking"]);
+    assert_eq!(gone(&mut graph, "blocking"), ["delete:owner"]);
+    assert_eq!(graph.blocking_dependents("owner").count(), 0);
+}
+
+#[test]
+fn a_reference_that_stops_blocking_lets_the_owner_be_looked_at() {
+    let mut graph = Graph::default();
+    present(&mut graph, &map("child", &["!owner"]));
+    assert_eq!(present(&mut graph, &map("child", &["owner"])), ["delete:owner"]);
+}
+
+#[test]
+fn orphaning_is_asked_for_once() {
+    let mut graph = Graph::default();
+    let owner = deleting(map("owner", &[]), ORPHAN_FINALIZER);
+    assert_eq!(present(&mut graph, &owner), ["orphan:owner"]);
+    assert!(present(&mut graph, &owner).is_empty());
+}
+
+#[test]
+fn what_a_list_does_not_show_is_looked_for() {
+    let mut graph = Graph::default();
+    present(&mut graph, &map("a", &["owner"]));
+    present(&mut graph, &map("b", &["owner"]));
+    present(&mut graph, &map("owner", &[]));
+    graph.list_started(&maps());
+    present(&mut graph, &map("a", &["owner"]));
+    assert_eq!(tasks(|tasks| graph.listed(&maps(), tasks)), ["delete:b", "delete:owner"]);
+}
+
+#[test]
+fn a_dependent_in_another_namespace_is_looked_at() {
+    let mut graph = Graph::default();
+    present(&mut graph, &map("child", &["owner"]));
+    present(&mut graph, &map("owner", &[]));
+    let elsewhere = ObjectMeta { namespace: Some("other".to_owned()), ..map("stranger", &["owner"]) };
+    assert_eq!(present(&mut graph, &elsewhere), ["delete:stranger"]);
+}
+
+#[test]
+fn an_absent_owner_takes_only_those_with_it_that_describe_it_so() {
+    let mut graph = Graph::default();
+    present(&mut graph, &map("right", &["owner"]));
+    let mut other = map("other", &["owner"]);
+    other.owner_references.as_mut().unwrap()[0].name = "another-name".to_owned();
+    present(&mut graph, &other);
+    let claimed = graph.node("owner").unwrap().identity.clone();
+    assert_eq!(tasks(|tasks| graph.not_found(&claimed, tasks)), ["delete:owner", "delete:right"]);
+    assert_eq!(&*graph.node("owner").unwrap().identity.name, "another-name", "the other claim is tried next");
+}
+
+#[test]
+fn owners_of_a_type_that_is_not_served_become_virtual() {
+    let mut graph = Graph::default();
+    present(&mut graph, &map("child", &["owner"]));
+    present(&mut graph, &map("owner", &[]));
+    let removed = ResourceType::for_tests("", "ConfigMap", "configmaps", Scope::Namespaced);
+    assert_eq!(tasks(|tasks| graph.type_removed(&removed, tasks)), ["delete:owner"]);
+    assert!(graph.node("child").is_none());
+}
