@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn a_program_that_takes_too_long_is_ended() {
-        let run = Program::new("sh").args(["-c", "echo begun; exec sleep 600"]).timeout(Duration::from_millis(200)).run();
+        let run =
+            Program::new("sh").args(["-c", "echo begun; exec sleep 600"]).timeout(Duration::from_millis(200)).run();
         let error = run.unwrap_err().to_string();
         assert!(error.contains("was ended") && error.contains("begun"), "{error}");
     }

@@ -2,6 +2,7 @@
 //! come from the system, and what is built or installed with them is kept in the tools directory too.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -11,7 +12,7 @@ use crate::Program;
 /// Names the tools directory; `cargo xtask` reads the same variable.
 const TOOLS_ENV: &str = "BAILIWICK_TOOLS";
 /// Compiling client-go on a busy machine with a cold cache takes minutes.
-const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
+pub const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// `$BAILIWICK_TOOLS`, or `bailiwick-tools` in the user's cache directory.
 pub fn directory() -> Result<PathBuf> {
@@ -56,13 +57,21 @@ pub fn build_go(source: &Path, directory: &Path) -> Result<PathBuf> {
 /// The Python of a virtual environment with what `requirements` names, made in the tools directory when it is not there.
 pub fn python(requirements: &Path) -> Result<PathBuf> {
     let wanted = std::fs::read_to_string(requirements).with_context(|| format!("{}", requirements.display()))?;
+    // Tests run at the same time and want the same environment.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _alone = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let environment = directory()?.join("python");
     let (python, installed) = (environment.join("bin/python"), environment.join("requirements.txt"));
     if std::fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
         return Ok(python);
     }
     let missing = "the Python tests need python3 with its venv module (Debian: python3-venv)";
-    Program::new("python3").args(["-m", "venv", "--clear"]).arg(&environment).timeout(BUILD_TIMEOUT).run().context(missing)?;
+    Program::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(&environment)
+        .timeout(BUILD_TIMEOUT)
+        .run()
+        .context(missing)?;
     Program::new(&python)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
         .arg(requirements)
