@@ -215,7 +215,11 @@ impl Builder {
         pki.write_admin_kubeconfig(&kubeconfig, &url)?;
         let listening =
             listener.serve(server.clone()).map_err(|source| Error::Listen { address: self.listen, source })?;
-        let controllers = controllers::start(&server, self.controllers, pki.ca_pem);
+        let servers = match &self.store {
+            StoreOptions::Embedded(_) => controllers::Servers::One,
+            StoreOptions::Etcd(_) => controllers::Servers::Several,
+        };
+        let controllers = controllers::start(&server, self.controllers, pki.ca_pem, servers);
         Ok(Running { address, url, kubeconfig, server, store, embedded, listening, controllers, _feed: feed })
     }
 

@@ -1,6 +1,7 @@
 //! The generic controllers inside the server's process: ordinary clients of the API, without a socket between.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bailiwick_controllers::{Controller, Options};
 use bailiwick_machinery::user::UserInfo;
@@ -11,6 +12,17 @@ use tokio::task::JoinHandle;
 /// Who the controllers are to the API, as upstream.
 const USER: &str = "system:kube-controller-manager";
 
+/// How long a namespace under deletion is left alone when other servers may still let requests into it; upstream's
+/// figure.
+const SHARED_STORE_GRACE: Duration = Duration::from_secs(5);
+
+/// Whether other servers write to the same store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    One,
+    Several,
+}
+
 /// Controllers that run. They end when this is dropped.
 pub(crate) struct Started {
     /// Dropped to ask for the end.
@@ -19,7 +31,12 @@ pub(crate) struct Started {
 }
 
 /// Starts `controllers` as clients of `server`.
-pub(crate) fn start(server: &Arc<ApiServer>, controllers: Vec<Controller>, ca_pem: String) -> Started {
+pub(crate) fn start(
+    server: &Arc<ApiServer>,
+    controllers: Vec<Controller>,
+    ca_pem: String,
+    servers: Servers,
+) -> Started {
     let (shutdown, ended) = oneshot::channel();
     if controllers.is_empty() {
         return Started { shutdown, task: None };
@@ -30,7 +47,10 @@ pub(crate) fn start(server: &Arc<ApiServer>, controllers: Vec<Controller>, ca_pe
         ..UserInfo::default()
     };
     let client = kube::Client::new(LocalService::new(server.clone(), user), "default");
-    let options = Options { controllers, root_ca: Some(ca_pem), ..Options::default() };
+    let mut options = Options { controllers, root_ca: Some(ca_pem), ..Options::default() };
+    if servers == Servers::Several {
+        options.namespace_deletion_grace = SHARED_STORE_GRACE;
+    }
     let running = bailiwick_controllers::run(client, options, async {
         // An error says that the sender is gone, which is the signal.
         let _ = ended.await;

@@ -150,10 +150,7 @@ async fn a_finalizer_holds_a_namespace_and_its_conditions_say_so() {
     );
     assert_eq!(
         condition("NamespaceFinalizersRemaining"),
-        (
-            "True",
-            "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
-        )
+        ("True", "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances")
     );
     for fine in [
         "NamespaceDeletionDiscoveryFailure",

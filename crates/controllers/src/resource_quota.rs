@@ -33,13 +33,15 @@ const COALESCE: Duration = Duration::from_millis(50);
 
 /// Namespace and name of a quota.
 type Key = (Arc<str>, Arc<str>);
+/// What each quota of a namespace limits, by the quota's name.
+type Limited = BTreeMap<Arc<str>, Vec<String>>;
 
 /// See the module.
 pub(crate) struct ResourceQuotas {
     client: Client,
     discovery: Arc<Discovery>,
-    /// What each quota of a namespace limits.
-    quotas: Mutex<HashMap<Arc<str>, BTreeMap<Arc<str>, Vec<String>>>>,
+    /// By namespace.
+    quotas: Mutex<HashMap<Arc<str>, Limited>>,
     queue: WorkQueue<Key>,
 }
 
@@ -128,7 +130,7 @@ impl ResourceQuotas {
         Ok(Some(Quantity(number.to_string())))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, BTreeMap<Arc<str>, Vec<String>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Limited>> {
         // One entry is changed at a time; none is ever half changed.
         self.quotas.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,7 +169,7 @@ impl Observer for ResourceQuotas {
 
 impl ResourceQuotas {
     /// Queues the quotas that limit something under one of `names`.
-    fn enqueue(&self, namespace: &Arc<str>, quotas: &BTreeMap<Arc<str>, Vec<String>>, names: &[String]) {
+    fn enqueue(&self, namespace: &Arc<str>, quotas: &Limited, names: &[String]) {
         for (name, limited) in quotas {
             if limited.iter().any(|limited| names.contains(limited)) {
                 self.queue.add_after((namespace.clone(), name.clone()), COALESCE);

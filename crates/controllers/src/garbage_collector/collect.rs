@@ -24,8 +24,10 @@ enum OwnerState {
     Absent,
     /// It exists and waits for the dependent to go.
     Waiting,
-    /// Nobody can say: its kind is not served now, or it cannot be asked for.
+    /// Nobody can say: its kind is not served now.
     Unknown,
+    /// There can be no such owner, whatever the server has; the reference is a mistake that we leave alone.
+    Impossible,
 }
 
 impl GarbageCollector {
@@ -85,6 +87,7 @@ impl GarbageCollector {
                     tracing::debug!(object = ?node.identity, owner = ?owner.uid, "the kind of an owner is not served");
                     return Ok(Outcome::Backoff);
                 }
+                OwnerState::Impossible => return Ok(Outcome::Done),
             }
         }
         if exist == owners.len() {
@@ -132,7 +135,7 @@ impl GarbageCollector {
             Scope::Cluster => Arc::from(""),
             Scope::Namespaced if namespace.is_empty() => {
                 tracing::warn!(owner = ?claimed, "a cluster-scoped object cannot have an owner in a namespace");
-                return Ok(OwnerState::Unknown);
+                return Ok(OwnerState::Impossible);
             }
             Scope::Namespaced => namespace.clone(),
         };

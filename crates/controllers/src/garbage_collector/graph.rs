@@ -253,19 +253,13 @@ impl Graph {
         tasks.extend(unseen.map(|node| Task::Delete(node.identity.uid.clone())));
     }
 
-    /// `resource` is no longer served: for good, or because its server is away. Owners become virtual, so that nothing
-    /// that depends on them is judged before their type can be asked about again.
+    /// `resource` is no longer served: for good, or because its server is away. Its objects become virtual, so that
+    /// nothing that depends on them or blocks on them is judged before the type can be asked about again.
     pub fn type_removed(&mut self, resource: &ResourceType, tasks: &mut Vec<Task>) {
-        let mut unneeded = Vec::new();
         for (uid, node) in self.nodes.iter_mut().filter(|(_, node)| is_of(node, resource)) {
-            if node.dependents.is_empty() {
-                unneeded.push(uid.clone());
-            } else {
-                node.resource = None;
-                tasks.push(Task::Delete(uid.clone()));
-            }
+            node.resource = None;
+            tasks.push(Task::Delete(uid.clone()));
         }
-        unneeded.iter().for_each(|uid| self.gone(uid, tasks));
     }
 
     fn change_owners(&mut self, uid: &Uid, before: &[Owner], after: &[Owner], tasks: &mut Vec<Task>) {

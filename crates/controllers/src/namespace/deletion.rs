@@ -62,7 +62,7 @@ impl Namespaces {
         let catalog = self.discovery.refresh().await?;
         let mut findings = Findings { undiscovered: catalog.stale.clone(), ..Findings::default() };
         let is_ours = |found: &Arc<ResourceType>| found.scope == Scope::Namespaced && found.supports(&["delete"]);
-        let types: Vec<Arc<ResourceType>> = catalog.types.iter().cloned().filter(is_ours).collect();
+        let types: Vec<Arc<ResourceType>> = catalog.types.iter().filter(|&found| is_ours(found)).cloned().collect();
         let emptied = types.into_iter().map(|resource| async move {
             let result = self.empty_type(&resource, namespace).await;
             (resource, result)

@@ -81,8 +81,8 @@ mod tests {
         let roles = ResourceType::for_tests("rbac.authorization.k8s.io", "Role", "roles", Scope::Namespaced);
         let events = ResourceType::for_tests("", "Event", "events", Scope::Namespaced);
         let namespaces = ResourceType::for_tests("", "Namespace", "namespaces", Scope::Cluster);
-        let types = vec![maps.clone(), roles.clone(), events, namespaces];
-        let catalog = Catalog { types, ..Catalog::default() };
+        let mut catalog = Catalog::default();
+        catalog.types = vec![maps.clone(), roles.clone(), events, namespaces];
         for (name, expected) in [
             ("configmaps", Counted::Objects(maps.clone())),
             ("count/configmaps", Counted::Objects(maps)),

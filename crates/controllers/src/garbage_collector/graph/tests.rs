@@ -153,11 +153,11 @@ fn an_absent_owner_takes_only_those_with_it_that_describe_it_so() {
 }
 
 #[test]
-fn owners_of_a_type_that_is_not_served_become_virtual() {
+fn objects_of_a_type_that_is_not_served_become_virtual_and_keep_their_relations() {
     let mut graph = Graph::default();
-    present(&mut graph, &map("child", &["owner"]));
-    present(&mut graph, &map("owner", &[]));
-    let removed = ResourceType::for_tests("", "ConfigMap", "configmaps", Scope::Namespaced);
-    assert_eq!(tasks(|tasks| graph.type_removed(&removed, tasks)), ["delete:owner"]);
-    assert!(graph.node("child").is_none());
+    present(&mut graph, &map("child", &["!owner"]));
+    present(&mut graph, &deleting(map("owner", &[]), FOREGROUND_FINALIZER));
+    assert_eq!(tasks(|tasks| graph.type_removed(&maps(), tasks)), ["delete:child", "delete:owner"]);
+    assert!(graph.node("child").unwrap().is_virtual() && graph.node("owner").unwrap().is_virtual());
+    assert_eq!(graph.blocking_dependents("owner").count(), 1);
 }
