@@ -142,7 +142,13 @@ fn read_recording(version: &str) -> Result<Recording> {
 fn record(args: &Args) -> Result<()> {
     let server = servers::start_kube_apiserver()?;
     let scripts = script::load(&directory().join("scripts.yaml"))?;
+    // With a filter, what it leaves out keeps its recording.
     let mut recordings: BTreeMap<&str, Recording> = BTreeMap::new();
+    for version in VERSIONS {
+        let mut recording = read_recording(version)?;
+        recording.retain(|name, _| scripts.iter().any(|script| script.name == *name));
+        recordings.insert(version, recording);
+    }
     for (version, script, outputs) in run_all(&server, &scripts, &args.filter)? {
         let outputs = outputs.with_context(|| format!("{version}: {}", script.name))?;
         recordings.entry(version).or_default().insert(script.name.clone(), outputs);

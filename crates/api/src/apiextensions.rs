@@ -35,7 +35,7 @@ pub fn resources() -> Vec<Resource> {
         kind: "CustomResourceDefinition",
         plural: "customresourcedefinitions",
     }
-    .stored(Scope::Cluster, Definition, default_table());
+    .stored(Scope::Cluster, Definition, default_table().with_null_rows());
     definitions.short_names = vec!["crd".to_owned(), "crds".to_owned()];
     definitions.categories = vec!["api-extensions".to_owned()];
     definitions.subresources.push(subresource("status", STATUS_VERBS, DefinitionStatus));

@@ -17,17 +17,28 @@ pub struct Printer {
     head: fn() -> Vec<Column>,
     built: OnceLock<Vec<Column>>,
     row: fn(&Value, Timestamp) -> Vec<Value>,
+    no_rows: &'static [u8],
 }
 
 impl Printer {
     pub const fn new(head: fn() -> Vec<Column>, row: fn(&Value, Timestamp) -> Vec<Value>) -> Self {
-        Self { head, built: OnceLock::new(), row }
+        Self { head, built: OnceLock::new(), row, no_rows: b"[]" }
+    }
+
+    /// With null for the rows of an empty table, as upstream's generic table has it.
+    pub const fn with_null_rows(mut self) -> Self {
+        self.no_rows = b"null";
+        self
     }
 }
 
 impl TableConvertor for Printer {
     fn columns(&self) -> Vec<Column> {
         self.built.get_or_init(self.head).clone()
+    }
+
+    fn no_rows(&self) -> &'static [u8] {
+        self.no_rows
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {

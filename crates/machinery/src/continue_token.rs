@@ -2,9 +2,9 @@
 //!
 //! The encoding is upstream's, so that tokens survive a restart and read the same to tools that look inside.
 
+use bailiwick_schema::decode::check_syntax;
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
-use bailiwick_schema::decode::check_syntax;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Serialize};
 

@@ -132,8 +132,11 @@ impl ApiError {
     pub fn method_not_supported(resource: &GroupResource, action: &str) -> Self {
         let message = format!("{action} is not supported on resources of kind {:?}", resource.to_string());
         let mut error = Self::new(405, "MethodNotAllowed", message);
-        error.details =
-            Some(Box::new(Details { group: resource.group.clone(), kind: resource.resource.clone(), ..Details::default() }));
+        error.details = Some(Box::new(Details {
+            group: resource.group.clone(),
+            kind: resource.resource.clone(),
+            ..Details::default()
+        }));
         error
     }
 
@@ -159,8 +162,7 @@ impl ApiError {
     }
 
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
-        Self::new(429, "TooManyRequests", message)
-            .with_details(Details { retry_after_seconds, ..Details::default() })
+        Self::new(429, "TooManyRequests", message).with_details(Details { retry_after_seconds, ..Details::default() })
     }
 
     /// The request was not wrong, but nothing was done in time: try again.

@@ -49,6 +49,11 @@ impl Column {
 pub trait TableConvertor: Send + Sync {
     fn columns(&self) -> Vec<Column>;
 
+    /// What stands for the rows of a table without any. Upstream's generic table has null there.
+    fn no_rows(&self) -> &'static [u8] {
+        b"[]"
+    }
+
     /// One cell per column. `now` is for ages.
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value>;
 }

@@ -28,7 +28,8 @@ const GROUP_ORDER: &[&str] = &[
 /// Named groups in the order clients see them.
 fn ordered_groups(registry: &crate::Registry) -> Vec<&str> {
     let rank = |group: &str| GROUP_ORDER.iter().position(|known| *known == group).unwrap_or(GROUP_ORDER.len());
-    let mut groups: Vec<&str> = registry.groups().keys().map(String::as_str).filter(|group| !group.is_empty()).collect();
+    let mut groups: Vec<&str> =
+        registry.groups().keys().map(String::as_str).filter(|group| !group.is_empty()).collect();
     groups.sort_by_key(|group| (rank(group), *group));
     groups
 }

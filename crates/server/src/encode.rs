@@ -181,10 +181,12 @@ impl Encoder {
     /// The list's bytes after the last item. An empty list of metadata is null, as upstream prints it.
     pub fn write_list_tail(&self, any_items: bool, out: &mut Vec<u8>) {
         out.extend_from_slice(match (any_items, self.shape) {
-            (true, _) => b"]}",
-            (false, Shape::Metadata) => b"null}",
-            (false, _) => b"[]}",
+            (true, _) => b"]".as_slice(),
+            (false, Shape::Metadata) => b"null",
+            (false, Shape::Table) => self.served.resource.table.no_rows(),
+            (false, Shape::Whole) => b"[]",
         });
+        out.push(b'}');
     }
 
     /// A list that cannot be streamed: YAML, indented JSON, protobuf.

@@ -1,7 +1,7 @@
 //! `/healthz`, `/livez` and `/readyz` with their named checks.
 
-use bailiwick_machinery::query::Query;
 use crate::server::ApiServer;
+use bailiwick_machinery::query::Query;
 
 /// Which question is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +51,7 @@ pub async fn answer(server: &ApiServer, endpoint: Endpoint, single: &str, query:
             Err(reason) => (500, format!("internal server error: {reason}\n")),
         };
     }
-    let excluded: Vec<&str> =
-        query.all("exclude").collect();
+    let excluded: Vec<&str> = query.all("exclude").collect();
     let mut report = String::new();
     let mut failed = Vec::new();
     for check in endpoint.checks() {
@@ -76,7 +75,11 @@ pub async fn answer(server: &ApiServer, endpoint: Endpoint, single: &str, query:
     if !failed.is_empty() {
         return (500, format!("{report}{name} check failed\n"));
     }
-    if query.get("verbose").is_some() { (200, format!("{report}{name} check passed\n")) } else { (200, "ok".to_owned()) }
+    if query.get("verbose").is_some() {
+        (200, format!("{report}{name} check passed\n"))
+    } else {
+        (200, "ok".to_owned())
+    }
 }
 
 async fn run(server: &ApiServer, check: &str) -> Result<(), String> {

@@ -18,8 +18,8 @@ mod registry;
 mod request_info;
 mod server;
 
-pub use registry::{Registry, Served, TenantId};
 pub use local::LocalService;
 pub use lookup::StoredObjects;
+pub use registry::{Registry, Served, TenantId};
 pub use request_info::RequestInfo;
 pub use server::{ApiServer, Config, Connection};

@@ -121,7 +121,11 @@ impl ApiServer {
     }
 
     /// Serves one request. Never fails: what goes wrong becomes a Status.
-    pub async fn handle<B>(self: &Arc<Self>, request: http::Request<B>, connection: Arc<Connection>) -> Response<ResponseBody>
+    pub async fn handle<B>(
+        self: &Arc<Self>,
+        request: http::Request<B>,
+        connection: Arc<Connection>,
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body + Send,
         B::Data: Send,
@@ -262,7 +266,14 @@ impl ApiServer {
             }
             None => {
                 let none: Arc<str> = "".into();
-                Subject { verb, group: none.clone(), version: none.clone(), resource: none.clone(), subresource: none, scope }
+                Subject {
+                    verb,
+                    group: none.clone(),
+                    version: none.clone(),
+                    resource: none.clone(),
+                    subresource: none,
+                    scope,
+                }
             }
         }
     }

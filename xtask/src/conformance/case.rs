@@ -181,7 +181,8 @@ pub fn parse(subject: &str, text: &str) -> Result<Suite> {
     Ok(Suite { subject: subject.to_owned(), about: file.about, cases })
 }
 
-/// `each: [a, b]` makes one case per element, with `{{each}}` (or `{{each.member}}`) filled in.
+/// `each: [a, b]` makes one case per element, with `{{each}}` (or `{{each.member}}`) filled in. An element
+/// may be marked as differing by its own `differs`.
 fn expand_each(mut raw: Map<String, Value>) -> Result<Vec<Map<String, Value>>> {
     let Some(each) = raw.remove("each") else { return Ok(vec![raw]) };
     let Value::Array(elements) = each else { bail!("each must be a list") };
@@ -194,7 +195,12 @@ fn expand_each(mut raw: Map<String, Value>) -> Result<Vec<Map<String, Value>>> {
                 if path.is_empty() { Some(element.clone()) } else { template::member(element, path.strip_prefix('.')?) }
             };
             match template::fill(&whole, &lookup, template::Unknown::Keep)? {
-                Value::Object(filled) => Ok(filled),
+                Value::Object(mut filled) => {
+                    if let Some(reason) = element.get("differs") {
+                        filled.insert("differs".to_owned(), reason.clone());
+                    }
+                    Ok(filled)
+                }
                 other => bail!("not a case: {other}"),
             }
         })

@@ -98,7 +98,8 @@ fn validate(object: &Value, tolerance: &Tolerance) -> ErrorList {
     let path = Path::new("spec");
     let request = text(spec, "request");
     if let Err(why) = check_request(request) {
-        errors.push(Error::invalid(&path.child("request"), request, why));
+        let shown = if request.is_empty() { Value::Null } else { request.into() };
+        errors.push(Error::invalid(&path.child("request"), shown, why));
     }
     errors.extend(validate_usages(spec, tolerance, &path.child("usages")));
     let signer = text(spec, "signerName");

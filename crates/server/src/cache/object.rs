@@ -253,8 +253,19 @@ fn splice_point(text: &str, metadata_at: usize, uid: Option<&str>) -> usize {
 
 /// The metadata fields that come first in stored bytes, in upstream's order; the rest follows sorted.
 const METADATA_ORDER: &[&str] = &[
-    "name", "generateName", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp",
-    "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
 ];
 
 /// Encodes an object for storage: no resourceVersion, kind and apiVersion and metadata in front where a reader looks first.

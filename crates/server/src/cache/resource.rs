@@ -162,9 +162,7 @@ impl ResourceCache {
     pub fn snapshot(&self, applied: Revision) -> Snapshot {
         match &*self.read() {
             State::Loading(_) => Snapshot { objects: OrdMap::new(), revision: applied },
-            State::Ready(ready) => {
-                Snapshot { objects: ready.objects.clone(), revision: ready.revision.max(applied) }
-            }
+            State::Ready(ready) => Snapshot { objects: ready.objects.clone(), revision: ready.revision.max(applied) },
         }
     }
 

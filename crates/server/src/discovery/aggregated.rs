@@ -19,8 +19,8 @@ impl AggregatedVersion {
     pub fn negotiate(accept: &str) -> Option<Self> {
         parse_accept(accept).iter().find_map(|clause| {
             let json = clause.kind == "application" && clause.subtype == "json";
-            let ours = clause.param("g") == Some("apidiscovery.k8s.io")
-                && clause.param("as") == Some("APIGroupDiscoveryList");
+            let ours =
+                clause.param("g") == Some("apidiscovery.k8s.io") && clause.param("as") == Some("APIGroupDiscoveryList");
             match (json, ours, clause.param("v")) {
                 (true, true, Some("v2")) => Some(Some(Self::V2)),
                 (true, true, Some("v2beta1")) => Some(Some(Self::V2Beta1)),
@@ -63,8 +63,11 @@ fn group_item(registry: &Registry, group: &str) -> Value {
         .into_iter()
         .flatten()
         .map(|version| {
-            let resources: Vec<Value> =
-                registry.resources_of(group, version).into_iter().map(|served| resource_item(&served.resource)).collect();
+            let resources: Vec<Value> = registry
+                .resources_of(group, version)
+                .into_iter()
+                .map(|served| resource_item(&served.resource))
+                .collect();
             json!({"version": version, "resources": resources, "freshness": "Current"})
         })
         .collect();

@@ -104,7 +104,8 @@ impl Encoder {
             Shape::Metadata => partial::of_value(json!({"metadata": metadata}), self.meta),
             Shape::Table => {
                 let object = self.empty_object(metadata.clone());
-                let mut table = self.table_of(&ListMeta { resource_version: revision, ..ListMeta::default() }, &[object]);
+                let mut table =
+                    self.table_of(&ListMeta { resource_version: revision, ..ListMeta::default() }, &[object]);
                 table["columnDefinitions"] = Value::Null;
                 table
             }

@@ -47,7 +47,9 @@ impl<'a> Expected<'a> {
 
 /// The text for a kind that nobody serves.
 pub fn not_registered(kind: &str, api_version: &str) -> String {
-    format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")
+    format!(
+        "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+    )
 }
 
 /// Decodes the body as the object the path takes. Unknown and duplicate fields become warnings or, if asked for, an error.
@@ -132,8 +134,8 @@ fn decode_protobuf(expected: &Expected<'_>, body: &[u8]) -> ApiResult<Decoded> {
 
 /// The apiVersion and kind a JSON document claims, before anything else in it counts.
 fn peek_type(body: &[u8]) -> Result<(String, String), String> {
-    let meta = decode::interpret(body)
-        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
+    let meta =
+        decode::interpret(body).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
     Ok((meta.api_version, meta.kind))
 }
 

@@ -1,8 +1,8 @@
 //! POST: a new object.
 
 use bailiwick_machinery::media::Answer;
-use bailiwick_machinery::write_options::WriteOptions;
 use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::write_options::WriteOptions;
 use bailiwick_machinery::{names, object};
 use bailiwick_store::{Expect, Op};
 use bytes::Bytes;
@@ -35,31 +35,38 @@ pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run) -> ApiR
     rq.strategy().default(&mut value);
     write::stamp_new(rq, &mut value);
     let generated = object::name(&value).is_empty() && !object::meta_str(&value, "generateName").is_empty();
-    let admitted = admit::mutate_create(rq, value, run).await?;
+    let mut candidate = admit::mutate_create(rq, value, run).await?;
+    // Only a name that is made up anew needs the object as it was before the type's rules saw it.
+    let unnamed = generated.then(|| candidate.clone());
     let mut collisions = 0;
+    let mut prepared = false;
     for _ in 0..CONFLICT_RETRIES {
-        let mut candidate = admitted.clone();
-        if generated {
-            let name = names::generate_name(object::meta_str(&candidate, "generateName"), &mut rand::rng());
-            object::set_meta_str(&mut candidate, "name", &name);
+        if !prepared {
+            if let Some(unnamed) = &unnamed {
+                candidate = unnamed.clone();
+                let name = names::generate_name(object::meta_str(&candidate, "generateName"), &mut rand::rng());
+                object::set_meta_str(&mut candidate, "name", &name);
+            }
+            write::before_create(rq, &mut candidate)?;
+            prepared = true;
         }
-        write::before_create(rq, &mut candidate)?;
         let charges = admit::validate_create(rq, &mut candidate, run).await?;
         match store_new(rq, &candidate, run, charges).await? {
             Written::Done(created) => return Ok(created),
             Written::LostCompanion => {
                 rq.server.caches.wait_current().await.map_err(|error| rq.store_error(error))?;
             }
-            Written::Lost(_) if !generated => return Err(already_exists(rq, object::name(&candidate)).await),
             Written::Lost(_) => {
                 collisions += 1;
-                if collisions == names::MAX_ATTEMPTS {
+                if !generated || collisions == names::MAX_ATTEMPTS {
                     return Err(already_exists(rq, object::name(&candidate)).await);
                 }
+                prepared = false;
             }
         }
     }
-    Err(ApiError::conflict(&rq.served.group_resource, object::name(&admitted), "too many concurrent changes of quotas"))
+    let name = object::name(&candidate);
+    Err(ApiError::conflict(&rq.served.group_resource, name, "too many concurrent changes of quotas"))
 }
 
 async fn store_new(rq: &Request<'_>, object: &Value, run: Run, charges: Vec<Op>) -> ApiResult<Written> {

@@ -1,10 +1,10 @@
 //! DELETE of one object: at once, or marked and left to its finalizers.
 
 use bailiwick_machinery::media::Answer;
-use bailiwick_machinery::write_options::{DeleteOptions, PropagationPolicy};
 use bailiwick_machinery::object;
 use bailiwick_machinery::resource::GroupResource;
 use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::write_options::{DeleteOptions, PropagationPolicy};
 use bailiwick_store::Expect;
 use bytes::Bytes;
 use serde_json::{Value, json};

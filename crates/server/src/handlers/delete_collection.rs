@@ -1,7 +1,7 @@
 //! DELETE of a collection: every object that a list with the same selectors would show.
 
-use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::list_options::ListOptions;
+use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::status::ApiResult;
 use bytes::Bytes;
 

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::continue_token::ContinueToken;
 use bailiwick_machinery::list_options::{ListAt, ListOptions};
+use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::status::{ApiError, ApiResult, Cause, Details};
 use bailiwick_store::{self as store, KeyRange, RangeRequest, Revision};
 use bytes::Bytes;
@@ -256,10 +256,8 @@ async fn page(
     let mut meta = ListMeta { resource_version: revision, ..ListMeta::default() };
     if more {
         let rest = start.get(prefix_len..).unwrap_or_default();
-        let token = ContinueToken {
-            resource_version: revision.0 as i64,
-            start: String::from_utf8_lossy(rest).into_owned(),
-        };
+        let token =
+            ContinueToken { resource_version: revision.0 as i64, start: String::from_utf8_lossy(rest).into_owned() };
         meta.continue_token = token.encode();
         meta.remaining = (!selective).then_some(count);
     }

@@ -1,7 +1,7 @@
 //! PATCH: JSON patch, merge patch and strategic merge patch on the newest state.
 
-use bailiwick_machinery::media::{self, Answer};
 use bailiwick_machinery::field::{Error, Path};
+use bailiwick_machinery::media::{self, Answer};
 use bailiwick_machinery::object;
 use bailiwick_machinery::resource::{GroupKind, go_name};
 use bailiwick_machinery::status::{ApiError, ApiResult, Details};

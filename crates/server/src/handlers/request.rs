@@ -19,8 +19,8 @@ use crate::encode::{Encoder, IncludeObject, Layout, Shape};
 use crate::http::ResponseBody;
 use crate::registry::Served;
 use crate::request_info::RequestInfo;
-use bailiwick_machinery::query::Query;
 use crate::server::ApiServer;
+use bailiwick_machinery::query::Query;
 
 /// A request about a resource, authenticated and authorized.
 pub struct Request<'a> {
@@ -139,9 +139,10 @@ impl<'a> Request<'a> {
         let Negotiated { media, transform, pretty } = media::negotiate(self.header(ACCEPT), self.origin(), answer)?;
         let unstored = rq_is_unstored(self);
         let shape = match (transform, answer) {
-            (Transform::Table(_) | Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_), _)
-                if unstored =>
-            {
+            (
+                Transform::Table(_) | Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_),
+                _,
+            ) if unstored => {
                 return Err(ApiError::not_acceptable(ONLY_WHOLE_OBJECTS));
             }
             (Transform::None, _) => (Shape::Whole, MetaVersion::V1),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use bailiwick_machinery::media::Answer;
-use bailiwick_machinery::write_options::WriteOptions;
 use bailiwick_machinery::field::{Error, Path};
+use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::object;
 use bailiwick_machinery::resource::GroupKind;
 use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::write_options::WriteOptions;
 use bailiwick_store::{Expect, KeyValue, Op, TxnOutcome};
 use bytes::Bytes;
 use serde_json::Value;
@@ -175,13 +175,7 @@ pub fn is_finished(rq: &Request<'_>, object: &Value) -> bool {
 }
 
 /// Deletes the object from the store; the answer shows `last`, its final state.
-pub async fn remove(
-    rq: &Request<'_>,
-    current: &Object,
-    last: Bytes,
-    expect: Expect,
-    run: Run,
-) -> ApiResult<Written> {
+pub async fn remove(rq: &Request<'_>, current: &Object, last: Bytes, expect: Expect, run: Run) -> ApiResult<Written> {
     let key = current.key().clone();
     let revision = match run {
         Run::Dry => current.revision,

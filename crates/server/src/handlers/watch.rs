@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::list_options::{ListAt, ListOptions, WatchStart};
+use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_store::{self as store, KeyRange, Revision, WatchItem};
 use bytes::Bytes;

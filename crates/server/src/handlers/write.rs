@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use bailiwick_machinery::field::ErrorList;
 use bailiwick_machinery::object;
 use bailiwick_machinery::resource::Scope;
 use bailiwick_machinery::status::{ApiError, ApiResult};
-use bailiwick_machinery::field::ErrorList;
 use bailiwick_machinery::strategy::{Generation, Strategy, any_path_segment_name};
 use bailiwick_machinery::validation::metadata::{validate_object_meta, validate_object_meta_update};
 use bailiwick_machinery::write_options::DryRun;
@@ -17,7 +17,8 @@ use super::request::Request;
 use crate::cache::{Object, encode_for_storage};
 
 /// What an update that lost the race says.
-pub const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+pub const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
 
 /// Whether a write takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -56,7 +56,8 @@ impl ApiServer {
     fn key_set(&self) -> ApiResult<Answer> {
         let keys = oidc_discovery::key_set(&self.config.token_keys).map_err(ApiError::internal)?;
         let body = serde_json::to_vec(&keys).map_err(ApiError::internal)?;
-        Ok(Answer::new(200, "application/jwk-set+json", ResponseBody::full(body)).header(CACHE_CONTROL, "public, max-age=3600"))
+        Ok(Answer::new(200, "application/jwk-set+json", ResponseBody::full(body))
+            .header(CACHE_CONTROL, "public, max-age=3600"))
     }
 
     fn issuer_document(&self) -> ApiResult<Answer> {
@@ -113,7 +114,9 @@ impl ApiServer {
             paths.extend(versions.iter().map(|version| format!("{base}/{version}")));
             paths.push(base);
         }
-        for (name, endpoint) in [("healthz", Endpoint::Healthz), ("livez", Endpoint::Livez), ("readyz", Endpoint::Readyz)] {
+        for (name, endpoint) in
+            [("healthz", Endpoint::Healthz), ("livez", Endpoint::Livez), ("readyz", Endpoint::Readyz)]
+        {
             paths.push(format!("/{name}"));
             paths.extend(endpoint.checks().iter().map(|check| format!("/{name}/{check}")));
         }
