@@ -1,6 +1,7 @@
 //! The project's commands (`cargo xtask …`): setting up the programs the tests use, running all tests, and the
 //! differential suite against a real kube-apiserver. It is a library so that `cargo test` runs the same suite.
 
+pub mod bench;
 pub mod conformance;
 pub mod go_module;
 pub mod kubectl;

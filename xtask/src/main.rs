@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{conformance, kubectl, setup, test_run};
+use xtask::{bench, conformance, kubectl, setup, test_run};
 
 /// Commands for people who work on Bailiwick.
 #[derive(Parser)]
@@ -20,6 +20,8 @@ enum Command {
     Test(test_run::Args),
     /// Compare our answers with kube-apiserver's, request by request.
     Conformance(conformance::Args),
+    /// Measure us beside kube-apiserver + etcd with the load generator, and print the ratios.
+    Bench(bench::Args),
     /// Run scripts of real kubectl commands, in three minors, and compare with what they print against kube-apiserver.
     Kubectl(kubectl::Args),
 }
@@ -29,6 +31,7 @@ fn main() -> Result<()> {
         Command::Setup(args) => setup::run(&args),
         Command::Test(args) => test_run::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Kubectl(args) => kubectl::run(&args),
     }
 }

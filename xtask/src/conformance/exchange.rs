@@ -59,6 +59,20 @@ impl Server {
         &self.base
     }
 
+    /// How many objects a collection has, read page by page as clients with a limit do.
+    pub fn count_by_pages(&self, path: &str, limit: u32) -> Result<u64> {
+        let (mut count, mut token) = (0, String::new());
+        loop {
+            let url = format!("{}{path}?limit={limit}&continue={token}", self.base);
+            let page: Value = self.client.get(url).header("Authorization", "Bearer admin-token").send()?.json()?;
+            count += page.pointer("/items").and_then(Value::as_array).context("not a list")?.len() as u64;
+            match page.pointer("/metadata/continue").and_then(Value::as_str) {
+                Some(next) if !next.is_empty() => token = next.to_owned(),
+                _ => return Ok(count),
+            }
+        }
+    }
+
     /// Runs a whole case; one answer for each compared step.
     pub fn run(&self, subject: &str, case: &Case) -> Result<Vec<Answer>> {
         let id = identity(subject, &case.name);

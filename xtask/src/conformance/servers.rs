@@ -25,8 +25,22 @@ pub struct Running {
     /// How to talk to it.
     pub server: Server,
     // Ended in this order: kube-apiserver hangs on shutdown when its etcd went first.
-    _processes: Vec<Process>,
-    _data: TempDir,
+    processes: Vec<Process>,
+    data: TempDir,
+}
+
+impl Running {
+    /// The processes, the one that serves the API first.
+    pub fn pids(&self) -> Vec<u32> {
+        self.processes.iter().map(|process| process.0.id()).collect()
+    }
+
+    /// Kills our own server without warning and starts it again on the same data.
+    pub fn restart_bailiwick(self, binary: &Path) -> Result<Self> {
+        let Self { processes, data, .. } = self;
+        drop(processes);
+        start_bailiwick_on(binary, data)
+    }
 }
 
 struct Process(Child);
@@ -41,7 +55,10 @@ impl Drop for Process {
 
 /// Starts our own binary.
 pub fn start_bailiwick(binary: &Path) -> Result<Running> {
-    let data = tempfile::tempdir()?;
+    start_bailiwick_on(binary, tempfile::tempdir()?)
+}
+
+fn start_bailiwick_on(binary: &Path, data: TempDir) -> Result<Running> {
     let tokens = data.path().join("tokens.csv");
     std::fs::write(&tokens, TOKEN_FILE)?;
     let data_dir = data.path().join("data");
@@ -68,7 +85,7 @@ pub fn start_bailiwick(binary: &Path) -> Result<Running> {
     // The pipe must stay drained, or a chatty server would block on it.
     std::thread::spawn(move || for _ in lines.lines() {});
     let base = server_of_kubeconfig(&data_dir.join("admin.kubeconfig"))?;
-    Ok(Running { server: Server::new(&base)?, _processes: vec![process], _data: data })
+    Ok(Running { server: Server::new(&base)?, processes: vec![process], data })
 }
 
 fn server_of_kubeconfig(path: &Path) -> Result<String> {
@@ -115,7 +132,7 @@ pub fn start_kube_apiserver() -> Result<Running> {
     let mut apiserver = Process(apiserver);
     let base = format!("https://127.0.0.1:{secure_port}");
     wait_until_ready(&base, &mut apiserver, &dir.join("apiserver.log"))?;
-    Ok(Running { server: Server::new(&base)?, _processes: vec![apiserver, etcd], _data: data })
+    Ok(Running { server: Server::new(&base)?, processes: vec![apiserver, etcd], data })
 }
 
 fn wait_until_ready(base: &str, process: &mut Process, log: &Path) -> Result<()> {

@@ -1,0 +1,240 @@
+//! `cargo xtask bench`: the same load on us and on kube-apiserver + etcd, in one run on one machine, with durable writes on
+//! both. CPU per operation is the figure to trust on a shared machine; throughput includes the load generator.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::conformance::servers::{self, Running};
+use crate::setup;
+use crate::tools::{self, repository_root, tools_dir};
+
+/// What to measure and with what.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Source directory of the load generator.
+    #[arg(long, default_value = "../shared/tools/loadgen")]
+    pub loadgen: PathBuf,
+    /// A bailiwick program to measure instead of a fresh release build.
+    #[arg(long)]
+    pub bailiwick: Option<PathBuf>,
+    /// Measure us alone.
+    #[arg(long)]
+    pub without_peer: bool,
+    /// Operations per scenario.
+    #[arg(long, default_value_t = 10_000)]
+    pub operations: u32,
+    /// Load this many objects of 1 KiB into us and report memory, restart and list rate; nothing else is measured.
+    #[arg(long)]
+    pub objects: Option<u32>,
+}
+
+/// One thing measured on both servers.
+struct Scenario {
+    name: &'static str,
+    arguments: Vec<String>,
+    /// Members of the load generator's answer to show, with what each is.
+    shown: &'static [(&'static str, &'static str, Better)],
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Better {
+    More,
+    Less,
+}
+
+const RATE: (&str, &str, Better) = ("ops_per_s", "ops/s", Better::More);
+const CPU: (&str, &str, Better) = ("cpu_s_per_1000", "CPU s per 1000", Better::Less);
+const P99: (&str, &str, Better) = ("p99_ms", "p99 ms", Better::Less);
+
+fn scenarios(operations: u32) -> Vec<Scenario> {
+    let of = |name: &'static str, shown, arguments: &str| Scenario {
+        name,
+        shown,
+        arguments: arguments.split_whitespace().map(str::to_owned).collect(),
+    };
+    let (n, reads) = (operations, operations * 2);
+    vec![
+        of("create, 64 at once", &[RATE, CPU, P99], &format!("create --ns b1 --c 64 --n {n}")),
+        of("get, 64 at once", &[RATE, CPU, P99], &format!("get --ns b1 --c 64 --n {reads} --objects {n}")),
+        of("update, 64 at once", &[RATE, CPU, P99], &format!("update --ns b1 --c 64 --n {n}")),
+        of("merge patch, 64 at once", &[RATE, CPU, P99], &format!("patch --ns b1 --c 64 --n {n}")),
+        of("list of all, one at a time", &[CPU, P99], "list --ns b1 --c 1 --n 10"),
+        of("list of all, 4 at once", &[CPU, P99, ("rss_mib", "RSS MiB after", Better::Less)], "list --ns b1 --c 4 --n 12"),
+        of("delete, 64 at once", &[RATE, CPU, P99], &format!("delete --ns b1 --c 64 --n {n}")),
+        of("create, one at a time", &[RATE, CPU, P99], "create --ns b2 --c 1 --n 1000"),
+        of(
+            "1000 watchers, 100 writes/s",
+            &[
+                ("achieved_writes_per_s", "writes/s", Better::More),
+                ("cpu_us_per_event", "CPU us per event", Better::Less),
+                ("after_send_p99_ms", "event after send, p99 ms", Better::Less),
+            ],
+            "watch --watchers 1000 --rate 100 --secs 10",
+        ),
+    ]
+}
+
+/// Measures and prints a table of ratios.
+pub fn run(args: &Args) -> Result<()> {
+    let loadgen = build_loadgen(&args.loadgen)?;
+    let binary = match &args.bailiwick {
+        Some(binary) => binary.clone(),
+        None => build_release()?,
+    };
+    if let Some(objects) = args.objects {
+        return many_objects(&binary, &loadgen, objects);
+    }
+    let ours = measure("bailiwick", args, &loadgen, || servers::start_bailiwick(&binary))?;
+    let theirs = if args.without_peer {
+        None
+    } else {
+        setup::install(tools::PEER_TOOLS, &tools_dir()?)?;
+        Some(measure("kube-apiserver + etcd", args, &loadgen, servers::start_kube_apiserver)?)
+    };
+    println!("\n| scenario | figure | bailiwick | kube-apiserver + etcd | ratio |\n|---|---|---:|---:|---:|");
+    for (index, row) in ours.iter().enumerate() {
+        let peer = theirs.as_ref().and_then(|rows| rows.get(index)).map(|row| row.value);
+        println!("{}", row.markdown(peer));
+    }
+    Ok(())
+}
+
+struct Row {
+    scenario: String,
+    figure: &'static str,
+    value: f64,
+    better: Better,
+}
+
+impl Row {
+    fn markdown(&self, peer: Option<f64>) -> String {
+        let ratio = peer.map(|peer| if self.better == Better::More { self.value / peer } else { peer / self.value });
+        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+        let ratio = ratio.filter(|ratio| ratio.is_finite()).map_or("-".to_owned(), |ratio| format!("{ratio:.1}x"));
+        format!("| {} | {} | {:.3} | {} | {ratio} |", self.scenario, self.figure, self.value, shown(peer))
+    }
+}
+
+fn measure(name: &str, args: &Args, loadgen: &Path, start: impl Fn() -> Result<Running>) -> Result<Vec<Row>> {
+    println!("== {name}");
+    let row = |scenario: &str, figure, value| Row { scenario: scenario.into(), figure, value, better: Better::Less };
+    let before = Instant::now();
+    let running = start()?;
+    let mut rows = vec![row("cold start to ready", "ms", before.elapsed().as_secs_f64() * 1000.0)];
+    std::thread::sleep(Duration::from_secs(5));
+    rows.push(row("idle", "RSS MiB", running.pids().iter().map(|pid| rss_mib(*pid)).sum()));
+    let cpu = |pids: &[u32]| pids.iter().map(|pid| cpu_seconds(*pid)).sum::<f64>();
+    let idle = cpu(&running.pids());
+    std::thread::sleep(Duration::from_secs(10));
+    rows.push(row("idle", "CPU % of a core", (cpu(&running.pids()) - idle) * 10.0));
+    for scenario in scenarios(args.operations) {
+        let answer = drive(loadgen, &running, &scenario.arguments)?;
+        println!("{}: {answer}", scenario.name);
+        for (member, figure, better) in scenario.shown {
+            let value = sum_of(&answer, member);
+            rows.push(Row { scenario: scenario.name.into(), figure, value, better: *better });
+        }
+    }
+    Ok(rows)
+}
+
+/// A figure, added up over the processes where it is one per process.
+fn sum_of(answer: &Value, member: &str) -> f64 {
+    if let Some(value) = answer.get(member).and_then(Value::as_f64) {
+        return value;
+    }
+    let per_process = ["p0", "p1"].iter().filter_map(|process| answer.get(format!("{member}_{process}"))?.as_f64());
+    per_process.sum()
+}
+
+fn drive(loadgen: &Path, running: &Running, arguments: &[String]) -> Result<Value> {
+    let pids: Vec<String> = running.pids().iter().enumerate().map(|(i, pid)| format!("p{i}={pid}")).collect();
+    let output = Command::new(loadgen)
+        .args(["--url", running.server.base(), "--token", "admin-token", "--pids", &pids.join(","), "--conns", "4"])
+        .args(arguments)
+        .output()
+        .context("running the load generator")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
+    let answer: Value = serde_json::from_str(line)
+        .with_context(|| format!("the load generator said {text} {}", String::from_utf8_lossy(&output.stderr)))?;
+    if let Some(errors) = answer.get("errors").or_else(|| answer.get("write_errors").filter(|e| *e != 0)) {
+        bail!("{}: requests failed: {errors}", arguments.join(" "));
+    }
+    Ok(answer)
+}
+
+/// Loads many objects into us, restarts and lists them by pages.
+fn many_objects(binary: &Path, loadgen: &Path, objects: u32) -> Result<()> {
+    let running = servers::start_bailiwick(binary)?;
+    let pid = running.pids()[0];
+    let empty = rss_mib(pid);
+    let load = drive(loadgen, &running, &["create", "--ns", "many", "--c", "256", "--n", &objects.to_string()].map(str::to_owned))?;
+    println!("load: {load}");
+    println!("memory: {:.0} B per object", (rss_mib(pid) - empty) * 1024.0 * 1024.0 / f64::from(objects));
+    let before = Instant::now();
+    let running = running.restart_bailiwick(binary)?;
+    println!("restart to ready: {:.2} s, RSS {:.0} MiB", before.elapsed().as_secs_f64(), rss_mib(running.pids()[0]));
+    let before = Instant::now();
+    let listed = running.server.count_by_pages("/api/v1/namespaces/many/configmaps", 500)?;
+    let seconds = before.elapsed().as_secs_f64();
+    println!("list by pages of 500: {listed} objects in {seconds:.1} s, {:.0} objects/s", listed as f64 / seconds);
+    println!("RSS after the list: {:.0} MiB", rss_mib(running.pids()[0]));
+    if listed != u64::from(objects) {
+        bail!("{objects} were created and {listed} are listed after the restart");
+    }
+    Ok(())
+}
+
+fn rss_mib(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or_default() / 1024.0
+}
+
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect()).unwrap_or_default();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+fn build_loadgen(source: &Path) -> Result<PathBuf> {
+    let source = repository_root().join(source);
+    if !source.join("Cargo.toml").exists() {
+        bail!("no load generator in {}: name its source with --loadgen", source.display());
+    }
+    let target = repository_root().join("target/loadgen");
+    let manifest = source.join("Cargo.toml");
+    let status = Command::new(cargo())
+        .args(["build", "--release", "--quiet", "--manifest-path"])
+        .arg(&manifest)
+        .arg("--target-dir")
+        .arg(&target)
+        .status()?;
+    if !status.success() {
+        bail!("the load generator does not build");
+    }
+    Ok(target.join("release/loadgen"))
+}
+
+fn build_release() -> Result<PathBuf> {
+    let root = repository_root();
+    let built = Command::new(cargo())
+        .current_dir(&root)
+        .args(["build", "--release", "--locked", "-p", "bailiwick"])
+        .status()?;
+    if !built.success() {
+        bail!("bailiwick does not build");
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("release/bailiwick"))
+}
+
+fn cargo() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
