@@ -63,7 +63,11 @@ fn scenarios(operations: u32) -> Vec<Scenario> {
         of("update, 64 at once", &[RATE, CPU, P99], &format!("update --ns b1 --c 64 --n {n}")),
         of("merge patch, 64 at once", &[RATE, CPU, P99], &format!("patch --ns b1 --c 64 --n {n}")),
         of("list of all, one at a time", &[CPU, P99], "list --ns b1 --c 1 --n 10"),
-        of("list of all, 4 at once", &[CPU, P99, ("rss_mib", "RSS MiB after", Better::Less)], "list --ns b1 --c 4 --n 12"),
+        of(
+            "list of all, 4 at once",
+            &[CPU, P99, ("rss_mib", "RSS MiB after", Better::Less)],
+            "list --ns b1 --c 4 --n 12",
+        ),
         of("delete, 64 at once", &[RATE, CPU, P99], &format!("delete --ns b1 --c 64 --n {n}")),
         of("create, one at a time", &[RATE, CPU, P99], "create --ns b2 --c 1 --n 1000"),
         of(
@@ -173,7 +177,11 @@ fn many_objects(binary: &Path, loadgen: &Path, objects: u32) -> Result<()> {
     let running = servers::start_bailiwick(binary)?;
     let pid = running.pids()[0];
     let empty = rss_mib(pid);
-    let load = drive(loadgen, &running, &["create", "--ns", "many", "--c", "256", "--n", &objects.to_string()].map(str::to_owned))?;
+    let load = drive(
+        loadgen,
+        &running,
+        &["create", "--ns", "many", "--c", "256", "--n", &objects.to_string()].map(str::to_owned),
+    )?;
     println!("load: {load}");
     println!("memory: {:.0} B per object", (rss_mib(pid) - empty) * 1024.0 * 1024.0 / f64::from(objects));
     let before = Instant::now();

@@ -204,11 +204,12 @@ impl Encoder {
     /// An item of a typed list: without kind and apiVersion, which the list implies.
     fn item_value(&self, object: &Object) -> ApiResult<Value> {
         let mut value = self.to_value(object)?;
-        if self.shape == Shape::Whole && self.served.resource.native.is_some() {
-            if let Some(map) = value.as_object_mut() {
-                map.remove("kind");
-                map.remove("apiVersion");
-            }
+        if self.shape == Shape::Whole
+            && self.served.resource.native.is_some()
+            && let Some(map) = value.as_object_mut()
+        {
+            map.remove("kind");
+            map.remove("apiVersion");
         }
         Ok(value)
     }

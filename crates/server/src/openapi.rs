@@ -142,7 +142,7 @@ fn not_acceptable() -> Answer {
 }
 
 fn empty(status: u16) -> Answer {
-    Answer::new(status, TEXT, ResponseBody::empty())
+    Answer::new(status, "", ResponseBody::empty())
 }
 
 fn text<'a>(parts: &'a Parts, name: &HeaderName) -> Option<&'a str> {

@@ -53,13 +53,13 @@ impl RequestInfo {
     }
 
     fn take_resource(&mut self, mut parts: Vec<String>) {
-        if let [first, namespace, rest @ ..] = parts.as_slice() {
-            if first == "namespaces" {
-                self.namespace = namespace.clone();
-                // Under a namespace the next segment is a resource, unless it is a subresource of the namespace itself.
-                if rest.first().is_some_and(|next| !NAMESPACE_SUBRESOURCES.contains(&next.as_str())) {
-                    parts.drain(..2);
-                }
+        if let [first, namespace, rest @ ..] = parts.as_slice()
+            && first == "namespaces"
+        {
+            self.namespace = namespace.clone();
+            // Under a namespace the next segment is a resource, unless it is a subresource of the namespace itself.
+            if rest.first().is_some_and(|next| !NAMESPACE_SUBRESOURCES.contains(&next.as_str())) {
+                parts.drain(..2);
             }
         }
         let mut parts = parts.into_iter();

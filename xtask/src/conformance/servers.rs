@@ -65,7 +65,8 @@ fn start_bailiwick_on(binary: &Path, data: TempDir) -> Result<Running> {
     let log = std::fs::File::create(data.path().join("log"))?;
     let mut child = Command::new(binary)
         .arg("serve")
-        .args(["--listen", "127.0.0.1:0", "--data-dir"])
+        // The peer has no controller manager beside it either.
+        .args(["--no-controllers", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(&data_dir)
         .arg("--token-auth-file")
         .arg(&tokens)

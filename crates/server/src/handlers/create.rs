@@ -81,10 +81,8 @@ async fn store_new(rq: &Request<'_>, object: &Value, run: Run, charges: Vec<Op>)
 
 async fn already_exists(rq: &Request<'_>, name: &str) -> ApiError {
     let mut error = ApiError::already_exists(&rq.served.group_resource, name);
-    if let Ok(Some(existing)) = rq.current(name).await {
-        if existing.deleting {
-            error.message = format!("object is being deleted: {}", error.message);
-        }
+    if rq.current(name).await.is_ok_and(|existing| existing.is_some_and(|existing| existing.deleting)) {
+        error.message = format!("object is being deleted: {}", error.message);
     }
     error
 }

@@ -141,7 +141,7 @@ fn dedup_owner_references(rq: &Request<'_>, object: &mut Value) {
 fn carry_over(object: &mut Value, old: &Value) {
     let Some(before) = object::metadata(old) else { return };
     let Some(after) = object::metadata_mut(object) else { return };
-    if !after.get("uid").is_some_and(|uid| uid.as_str().is_some_and(|uid| !uid.is_empty())) {
+    if after.get("uid").and_then(Value::as_str).is_none_or(str::is_empty) {
         copy(before, after, "uid");
     }
     copy(before, after, "creationTimestamp");

@@ -71,11 +71,11 @@ impl ApiServer {
         let registry = self.registry.load();
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if let ["api"] | ["apis"] = segments.as_slice() {
-            if let Some(version) = AggregatedVersion::negotiate(accept) {
-                let document = discovery::aggregated_document(&registry, segments == ["api"], version);
-                return aggregated_answer(&document, version, parts);
-            }
+        if let ["api"] | ["apis"] = segments.as_slice()
+            && let Some(version) = AggregatedVersion::negotiate(accept)
+        {
+            let document = discovery::aggregated_document(&registry, segments == ["api"], version);
+            return aggregated_answer(&document, version, parts);
         }
         let document = match segments.as_slice() {
             ["api"] => Some(discovery::api_versions(&registry, &self.config.address)),

@@ -92,7 +92,7 @@ impl Exchange {
         let headers = response.headers_mut();
         headers.insert(AUDIT_ID, self.audit_id);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        if answer.status != 304 {
+        if answer.status != 304 && !answer.content_type.is_empty() {
             headers.insert(CONTENT_TYPE, answer.content_type);
         }
         if gzipped {
