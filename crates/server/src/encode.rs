@@ -17,7 +17,6 @@ use bailiwick_schema::protobuf;
 use bailiwick_schema::types::Types;
 use bailiwick_store::Revision;
 use bytes::Bytes;
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::cache::Object;
@@ -74,8 +73,6 @@ pub struct Encoder {
     meta: MetaVersion,
     layout: Layout,
     include: IncludeObject,
-    /// Ages in tables count from here.
-    now: Timestamp,
 }
 
 impl Encoder {
@@ -85,9 +82,8 @@ impl Encoder {
         (shape, meta): (Shape, MetaVersion),
         layout: Layout,
         include: IncludeObject,
-        now: Timestamp,
     ) -> Self {
-        Self { served, media, shape, meta, layout, include, now }
+        Self { served, media, shape, meta, layout, include }
     }
 
     pub fn content_type(&self) -> &'static str {

@@ -113,7 +113,14 @@ impl Caches {
         // From here on the feed sets changes aside for this cache, so none is lost between the read and the switch.
         self.fed.write().unwrap_or_else(PoisonError::into_inner).insert(spec.prefix.clone(), cache.clone());
         let range = KeyRange::prefix(spec.prefix.clone());
-        let loaded = self.store.range(RangeRequest { range, at: None, limit: None }).await?;
+        let loaded = match self.store.range(RangeRequest { range, at: None, limit: None }).await {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                // Nobody will finish this cache, so nothing must be set aside for it any longer.
+                self.fed.write().unwrap_or_else(PoisonError::into_inner).remove(&spec.prefix);
+                return Err(error);
+            }
+        };
         let (installing, entries) = (cache.clone(), loaded.entries.len());
         let install = move || installing.install(&loaded);
         // Parsing a few objects is quicker than a thread switch; parsing a million must not stall the others.

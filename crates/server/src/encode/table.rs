@@ -1,5 +1,6 @@
 //! Table answers: the rows and columns that `kubectl get` prints.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Encoder, ListMeta, partial, write_value};
@@ -18,9 +19,9 @@ impl Encoder {
         self.served.resource.table.columns().iter().map(|column| column.to_json()).collect()
     }
 
-    /// One row; `object` is in the served version.
+    /// One row; `object` is in the served version. Ages count from now: a watch may have begun long ago.
     pub(super) fn row(&self, object: &Value) -> Value {
-        let cells = self.served.resource.table.cells(object, self.now);
+        let cells = self.served.resource.table.cells(object, Timestamp::now());
         let included = match self.include {
             IncludeObject::None => return json!({"cells": cells, "object": null}),
             IncludeObject::Metadata => partial::of_value(json!({"metadata": object["metadata"]}), self.meta),

@@ -176,7 +176,7 @@ impl<'a> Request<'a> {
         let asked = || media::wants_pretty(self.query.get("pretty"), self.header(USER_AGENT));
         let pretty = answer != media::Answer::Watch && (pretty || asked());
         let layout = if pretty { Layout::Pretty } else { Layout::Compact };
-        Ok(Encoder::new(self.served.clone(), media, shape, layout, include, self.now))
+        Ok(Encoder::new(self.served.clone(), media, shape, layout, include))
     }
 
     /// What a list or watch lets through.
