@@ -98,7 +98,7 @@ fn validate(object: &Value, tolerance: &Tolerance) -> ErrorList {
     let path = Path::new("spec");
     let request = text(spec, "request");
     if let Err(why) = check_request(request) {
-        let shown = if request.is_empty() { Value::Null } else { request.into() };
+        let shown = spec.get("request").cloned().unwrap_or_default();
         errors.push(Error::invalid(&path.child("request"), shown, why));
     }
     errors.extend(validate_usages(spec, tolerance, &path.child("usages")));

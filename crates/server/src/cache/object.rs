@@ -55,7 +55,7 @@ struct Envelope<'a> {
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
     #[serde(borrow, default)]
-    uid: Option<Cow<'a, str>>,
+    uid: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
     labels: Option<LabelPairs<'a>>,
     #[serde(default)]
@@ -117,7 +117,7 @@ impl Object {
         let slash = if layout.namespaced { memchr::memchr(b'/', after_prefix) } else { None };
         let labels = metadata.labels.map(|l| l.0).unwrap_or_default();
         Ok(Self {
-            splice_at: splice_point(text, start, metadata.uid.as_deref()) as u32,
+            splice_at: splice_point(text, start, metadata.uid.as_ref().map(|uid| &*uid.0)) as u32,
             metadata: (start as u32, (start + raw.len()) as u32),
             deleting: metadata.deletion_timestamp.is_some(),
             revision: kv.mod_revision,
