@@ -239,7 +239,7 @@ fn build_release() -> Result<PathBuf> {
     if !built.success() {
         bail!("bailiwick does not build");
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = crate::test_run::target_dir();
     Ok(target.join("release/bailiwick"))
 }
 

@@ -2,10 +2,12 @@
 //! totals, and what is skipped is skipped by name.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::conformance::servers::BINARY_ENV;
 use crate::setup;
 use crate::tools::{TEST_TOOLS, TOOLS_ENV, repository_root, tools_dir};
 
@@ -53,6 +55,11 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// Where cargo puts what it builds.
+pub fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository_root().join("target"), PathBuf::from)
+}
+
 fn check(totals: &mut Totals, name: &str, mut command: Command) {
     println!("== {name}");
     if command.status().is_ok_and(|status| status.success()) {
@@ -87,6 +94,7 @@ fn run_tests(totals: &mut Totals, tools: &std::path::Path) -> Result<()> {
     println!("== tests");
     let mut child = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
         .env(TOOLS_ENV, tools)
+        .env(BINARY_ENV, target_dir().join("debug/bailiwick"))
         .stdout(Stdio::piped())
         .spawn()
         .context("running cargo test")?;

@@ -20,6 +20,9 @@ const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc";
 /// How often readiness is asked for while a server starts.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Names a bailiwick program that is built already.
+pub const BINARY_ENV: &str = "BAILIWICK_BINARY";
+
 /// A started server and the processes behind it.
 pub struct Running {
     /// How to talk to it.
@@ -164,6 +167,10 @@ fn bind_free() -> Result<TcpListener> {
 
 /// Builds the bailiwick binary with cargo (nothing happens when it is fresh) and returns its path.
 pub fn build_bailiwick() -> Result<PathBuf> {
+    // `cargo xtask test` has built it along with the tests; building it alone would choose other features and start over.
+    if let Some(binary) = std::env::var_os(BINARY_ENV) {
+        return Ok(binary.into());
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .current_dir(tools::repository_root())
