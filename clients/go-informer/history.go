@@ -158,13 +158,13 @@ func (h *history) check(name string, selected bool, seen []event, syncRV uint64)
 	last := uint64(0)
 	for i := 0; i < len(seen) || i < len(rest); i++ {
 		if i >= len(seen) {
-			return fmt.Errorf("%s: missed %s (and %d more)%s", name, rest[i], len(rest)-i-1, sequences(seen, rest))
+			return fmt.Errorf("%s: missed %s (and %d more)%s", name, rest[i], len(rest)-i-1, around(i, seen, rest))
 		}
 		if i >= len(rest) {
-			return fmt.Errorf("%s: unexpected %s (and %d more)%s", name, seen[i], len(seen)-i-1, sequences(seen, rest))
+			return fmt.Errorf("%s: unexpected %s (and %d more)%s", name, seen[i], len(seen)-i-1, around(i, seen, rest))
 		}
 		if seen[i].kind != rest[i].kind || (rest[i].rv != 0 && seen[i].rv != rest[i].rv) {
-			return fmt.Errorf("%s: expected %s, got %s%s", name, rest[i], seen[i], sequences(seen, rest))
+			return fmt.Errorf("%s: expected %s, got %s%s", name, rest[i], seen[i], around(i, seen, rest))
 		}
 		if seen[i].rv <= last {
 			return fmt.Errorf("%s: %s after resourceVersion %d", name, seen[i], last)
@@ -174,15 +174,16 @@ func (h *history) check(name string, selected bool, seen []event, syncRV uint64)
 	return nil
 }
 
-func sequences(seen []event, rest []expected) string {
+// around shows both sequences near the place where they part.
+func around(place int, seen []event, rest []expected) string {
 	var text strings.Builder
 	text.WriteString("\n  seen:    ")
-	for _, event := range seen {
-		fmt.Fprintf(&text, " %s", event)
+	for i := max(0, place-3); i < min(len(seen), place+6); i++ {
+		fmt.Fprintf(&text, " %s", seen[i])
 	}
 	text.WriteString("\n  expected:")
-	for _, event := range rest {
-		fmt.Fprintf(&text, " %s", event.event)
+	for i := max(0, place-3); i < min(len(rest), place+6); i++ {
+		fmt.Fprintf(&text, " %s", rest[i].event)
 	}
 	return text.String()
 }

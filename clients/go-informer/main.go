@@ -30,23 +30,26 @@ const (
 	// catchUp is how long informers may lag after the last write: client-go waits up to 30 s before it watches again
 	// after a cut connection.
 	catchUp = 90 * time.Second
+	// cuts is how often connections are cut in a run that is long enough.
+	cuts = 6
+	// shortestCutInterval leaves client-go the time to watch again.
+	shortestCutInterval = 2500 * time.Millisecond
 )
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "the server to talk to")
 	duration := flag.Duration("duration", 10*time.Second, "how long to write")
 	workers := flag.Int("workers", 8, "concurrent writers")
-	cuts := flag.Int("cuts", 2, "how often the informers' connections are cut")
 	seed := flag.Uint64("seed", rand.Uint64(), "of the choices that writers make")
 	flag.Parse()
 	fmt.Printf("seed %d, WatchList %v\n", *seed, features.FeatureGates().Enabled(features.WatchListClient))
-	if err := run(*kubeconfig, *duration, *workers, *cuts, *seed); err != nil {
+	if err := run(*kubeconfig, *duration, *workers, *seed); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(kubeconfig string, duration time.Duration, workers, cuts int, seed uint64) error {
+func run(kubeconfig string, duration time.Duration, workers int, seed uint64) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -82,10 +85,9 @@ func run(kubeconfig string, duration time.Duration, workers, cuts int, seed uint
 	written := make(chan error, 1)
 	go func() { written <- churn.run(ctx, workers, seed, stop) }()
 
-	// A third of the time each: informers of the first moment, of the middle, and the rest for both.
+	// Some informers begin with the writing and some after a third of the time.
 	var observers []*observer
 	ended := time.After(duration)
-	cut := every(duration, cuts)
 	for _, when := range []string{"early", "late"} {
 		for i, form := range []string{"JSON", "protobuf"} {
 			for _, selected := range []bool{false, true} {
@@ -105,11 +107,14 @@ func run(kubeconfig string, duration time.Duration, workers, cuts int, seed uint
 			}
 		}
 	}
+	// Only now: when a watch is cut in its first second and has seen nothing, client-go does not resume it but lists again.
+	cut := time.NewTicker(max(duration/cuts, shortestCutInterval))
+	defer cut.Stop()
 	for churning := true; churning; {
 		select {
 		case err := <-written:
 			return err
-		case <-cut:
+		case <-cut.C:
 			fmt.Printf("cut %d connections\n", dialer.cut())
 		case <-ended:
 			churning = false
@@ -153,14 +158,6 @@ func clients(configs ...*rest.Config) ([]kubernetes.Interface, error) {
 		all = append(all, client)
 	}
 	return all, nil
-}
-
-// every ticks the given number of times, evenly inside the duration.
-func every(duration time.Duration, times int) <-chan time.Time {
-	if times == 0 {
-		return nil
-	}
-	return time.NewTicker(duration / time.Duration(times+1)).C
 }
 
 // cuttingDialer remembers connections, so that they can be cut under the feet of their users.
