@@ -24,11 +24,9 @@ use crate::work_queue::Outcome;
 
 const NAME: &str = "kube-root-ca.crt";
 const KEY: &str = "ca.crt";
-/// Upstream's annotation and its text; tools show it.
+/// The annotation under which tools look for a description.
 const DESCRIPTION_ANNOTATION: &str = "kubernetes.io/description";
-const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
-    endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
-    distributions of Kubernetes clusters.";
+const DESCRIPTION: &str = "The CA that vouches for the certificate of this API server.";
 /// Namespaces worked on at the same time.
 const WORKERS: usize = 8;
 
