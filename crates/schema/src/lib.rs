@@ -8,5 +8,6 @@ pub mod field;
 pub mod openapi;
 pub mod protobuf;
 pub mod quantity;
+pub mod structural;
 pub mod time;
 pub mod types;
