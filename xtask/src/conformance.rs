@@ -3,6 +3,7 @@
 
 pub(crate) mod case;
 mod compatibility;
+mod definition;
 pub(crate) mod diff;
 pub(crate) mod exchange;
 mod golden;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::template;
+use super::{definition, template};
 
 /// One file of cases about one subject.
 #[derive(Debug)]
@@ -19,6 +19,17 @@ pub struct Suite {
     pub about: String,
     /// The cases in file order, with `each` already expanded.
     pub cases: Vec<Case>,
+}
+
+/// What a file's cases say about `metadata.managedFields`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ManagedFields {
+    /// They are left out of the comparison.
+    #[default]
+    Drop,
+    /// They are compared, all but their times.
+    Compare,
 }
 
 /// A short script of requests in its own namespace.
@@ -35,6 +46,9 @@ pub struct Case {
     pub setup: Vec<Value>,
     /// Requests whose answers are compared.
     pub steps: Vec<Value>,
+    /// What the file's head says.
+    #[serde(skip)]
+    pub managed_fields: ManagedFields,
 }
 
 /// One request, after templates were filled in.
@@ -70,6 +84,10 @@ pub struct Step {
     /// Remember the answer under this name for later `{{name.path}}`.
     #[serde(default)]
     pub save: Option<String>,
+    /// Send the request again and again until the answer has these values at these pointers; `@status` is the code. For
+    /// what a server does by itself after it has answered.
+    #[serde(default)]
+    pub until: BTreeMap<String, Value>,
     /// Send the request this many times, with `{{n}}` counting from 0; the last answer counts.
     #[serde(default)]
     pub repeat: Option<u32>,
@@ -162,6 +180,8 @@ pub fn parse(subject: &str, text: &str) -> Result<Suite> {
     #[serde(deny_unknown_fields)]
     struct File {
         about: String,
+        #[serde(default)]
+        managed_fields: ManagedFields,
         cases: Vec<Map<String, Value>>,
     }
     // YAML 1.2: `y` and `n` are letters.
@@ -171,7 +191,8 @@ pub fn parse(subject: &str, text: &str) -> Result<Suite> {
     for raw in file.cases {
         for expanded in expand_each(raw)? {
             let name = expanded.get("name").and_then(Value::as_str).unwrap_or("?").to_owned();
-            let case = case_from(expanded).with_context(|| format!("case {name:?}"))?;
+            let mut case = case_from(expanded).with_context(|| format!("case {name:?}"))?;
+            case.managed_fields = file.managed_fields;
             if cases.iter().any(|other| other.name == case.name) {
                 bail!("two cases are named {:?}", case.name);
             }
@@ -209,6 +230,7 @@ fn expand_each(mut raw: Map<String, Value>) -> Result<Vec<Map<String, Value>>> {
 
 /// A case with a single request may have the request's keys beside its name.
 fn case_from(mut raw: Map<String, Value>) -> Result<Case> {
+    let definition = raw.remove("crd").map(definition::steps).transpose()?;
     if raw.contains_key("request") {
         let mut step = Map::new();
         let own: Vec<String> =
@@ -221,6 +243,7 @@ fn case_from(mut raw: Map<String, Value>) -> Result<Case> {
         raw.insert("steps".to_owned(), Value::Array(vec![Value::Object(step)]));
     }
     let mut case: Case = serde_json::from_value(Value::Object(raw))?;
+    case.setup.splice(0..0, definition.into_iter().flatten());
     for step in case.setup.iter_mut().chain(case.steps.iter_mut()) {
         if let Value::String(request) = step {
             *step = serde_json::json!({ "request": request });

@@ -1,7 +1,7 @@
 //! Sends a case's requests to one server and turns each answer into its comparable, masked form.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use reqwest::Method;
@@ -10,15 +10,26 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::case::{Case, Part, Step, User, identity};
+use super::case::{Case, ManagedFields, Part, Step, User, identity};
 use super::mask::Masker;
 use super::{select, template, wire};
 
 /// Longer than any bounded watch of a case plus a server under load.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a server may take for what a step waits for. A loaded kube-apiserver needs seconds to serve a new type.
+const UNTIL_DEADLINE: Duration = Duration::from_secs(45);
+/// How often a step that waits asks.
+const UNTIL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Names the manager of what a request without a `fieldManager` writes, so it must not change.
+const USER_AGENT: &str = "conformance/1.0";
+
 /// The tokens that both servers are started with, in the form of `--token-auth-file`.
 pub const TOKEN_FILE: &str = "admin-token,admin,admin,\"system:masters\"\nalice-token,alice,alice-uid,\"dev,qa\"\n";
+
+/// Where CustomResourceDefinitions are.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// One answer as it is compared and recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,6 +61,7 @@ impl Server {
             .danger_accept_invalid_certs(true)
             .redirect(reqwest::redirect::Policy::none())
             .timeout(REQUEST_TIMEOUT)
+            .user_agent(USER_AGENT)
             .build()?;
         Ok(Self { client, base: base.trim_end_matches('/').to_owned() })
     }
@@ -77,8 +89,9 @@ impl Server {
     pub fn run(&self, subject: &str, case: &Case) -> Result<Vec<Answer>> {
         let id = identity(subject, &case.name);
         let sent = serde_json::to_string(&[&case.setup, &case.steps])?;
-        let mut saved = Saved { id: id.clone(), answers: BTreeMap::new(), prefixes: vec![] };
-        if sent.contains("{{ns}}") {
+        let managed_fields = case.managed_fields;
+        let mut saved = Saved { id: id.clone(), answers: BTreeMap::new(), prefixes: vec![], managed_fields };
+        if sent.contains("{{ns}}") || sent.contains("{{things}}") {
             let namespace = json!({"request": "POST /api/v1/namespaces", "json": {"metadata": {"name": id}}});
             self.prepare(&namespace, &mut saved, &sent)?;
         }
@@ -104,14 +117,29 @@ impl Server {
             let filled = template::fill(raw, &lookup, template::Unknown::Refuse)?;
             let step: Step = serde_json::from_value(filled)?;
             saved.prefixes.extend(generate_name(&step));
-            let received = self.send(&step, saved).with_context(|| step.request.clone())?;
-            let last = comparable(&step, &received, &Masker::new(sent, &saved.prefixes));
+            let received = self.send_until(&step, saved).with_context(|| step.request.clone())?;
+            let last = comparable(&step, &received, Masker::new(sent, &saved.prefixes), saved.managed_fields);
             let times = step.repeat.unwrap_or(1);
             saved.keep(&step, received);
             n += 1;
             if n >= times {
                 return Ok(last);
             }
+        }
+    }
+
+    /// Sends the request until the answer is what the step waits for; once when it waits for nothing.
+    fn send_until(&self, step: &Step, saved: &Saved) -> Result<Received> {
+        let deadline = Instant::now() + UNTIL_DEADLINE;
+        loop {
+            let received = self.send(step, saved)?;
+            if step.until.iter().all(|(pointer, value)| received.has(pointer, value)) {
+                return Ok(received);
+            }
+            if Instant::now() > deadline {
+                bail!("never became {:?}: {}", step.until, String::from_utf8_lossy(&received.body));
+            }
+            std::thread::sleep(UNTIL_INTERVAL);
         }
     }
 
@@ -140,7 +168,8 @@ impl Server {
     }
 }
 
-fn comparable(step: &Step, received: &Received, masker: &Masker<'_>) -> Answer {
+fn comparable(step: &Step, received: &Received, masker: Masker<'_>, managed_fields: ManagedFields) -> Answer {
+    let masker = masker.with_managed_fields(managed_fields);
     let compares = |part| step.compare.contains(&part);
     let mut answer = Answer::default();
     if compares(Part::Status) {
@@ -157,7 +186,7 @@ fn comparable(step: &Step, received: &Received, masker: &Masker<'_>) -> Answer {
         }
     }
     if compares(Part::Body) {
-        let mut body = select::narrow(received.parsed(&step.request), step);
+        let mut body = select::narrow(received.parsed(&step.request, managed_fields), step);
         masker.mask(&mut body);
         answer.body = body;
     }
@@ -201,14 +230,23 @@ impl Received {
         self.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
     }
 
-    fn parsed(&self, request: &str) -> Value {
+    /// Whether the answer has `value` at `pointer`; a value that is null waits for absence.
+    fn has(&self, pointer: &str, value: &Value) -> bool {
+        if pointer == "@status" {
+            return *value == json!(self.status);
+        }
+        let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        body.pointer(pointer).unwrap_or(&Value::Null) == value
+    }
+
+    fn parsed(&self, request: &str, managed_fields: ManagedFields) -> Value {
         let content_type = self.header("content-type").join(", ");
         if self.body.is_empty() {
             return Value::Null;
         }
         if content_type.starts_with("application/vnd.kubernetes.protobuf") {
             let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
-            return wire::dump_answer(&self.body, now_s);
+            return wire::dump_answer(&self.body, wire::Masks { now_s, managed_fields });
         }
         let text = String::from_utf8_lossy(&self.body).into_owned();
         if content_type.starts_with("application/yaml") {
@@ -249,12 +287,22 @@ struct Saved {
     id: String,
     answers: BTreeMap<String, SavedAnswer>,
     prefixes: Vec<String>,
+    managed_fields: ManagedFields,
 }
 
 impl Saved {
     fn lookup(&self, name: &str) -> Option<Value> {
         if name == "id" || name == "ns" {
             return Some(json!(self.id));
+        }
+        let group = format!("{}.example.com", self.id);
+        match name {
+            "group" => return Some(json!(group)),
+            "gv" => return Some(json!(format!("{group}/v1"))),
+            "crds" => return Some(json!(DEFINITIONS)),
+            "crd" => return Some(json!(format!("{DEFINITIONS}/things.{group}"))),
+            "things" => return Some(json!(format!("/apis/{group}/v1/namespaces/{}/things", self.id))),
+            _ => {}
         }
         let (answer, path) = name.split_once('.')?;
         let answer = self.answers.get(answer)?;

@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::case::ManagedFields;
+
 static UUID: LazyLock<Regex> =
     LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
 static TIME: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"));
@@ -30,12 +32,18 @@ pub struct Masker<'a> {
     sent: &'a str,
     /// The `generateName`s that the case sent.
     prefixes: &'a [String],
+    managed_fields: ManagedFields,
 }
 
 impl<'a> Masker<'a> {
     /// A masker for a case whose text is `sent`, with the `generateName`s it has used so far.
     pub fn new(sent: &'a str, prefixes: &'a [String]) -> Self {
-        Self { sent, prefixes }
+        Self { sent, prefixes, managed_fields: ManagedFields::Compare }
+    }
+
+    /// The same masker with another rule for `managedFields`. Their times are masked like any other time.
+    pub fn with_managed_fields(self, managed_fields: ManagedFields) -> Self {
+        Self { managed_fields, ..self }
     }
 
     /// Masks a JSON document in place.
@@ -69,7 +77,9 @@ impl<'a> Masker<'a> {
     }
 
     fn mask_object(&self, members: &mut Map<String, Value>) {
-        members.remove("managedFields");
+        if self.managed_fields == ManagedFields::Drop {
+            members.remove("managedFields");
+        }
         let is_table = members.get("kind").and_then(Value::as_str) == Some("Table");
         for (key, value) in members.iter_mut() {
             match (key.as_str(), &mut *value) {
@@ -133,13 +143,24 @@ mod tests {
         let got = masked(
             "",
             json!({"metadata": {"uid": "0c9f8b1e-0000-4000-8000-000000000000", "resourceVersion": "12", "generateName": "a-",
-                "name": "a-x7k2p", "creationTimestamp": "2026-01-02T03:04:05Z", "managedFields": [], "continue": "abc"}}),
+                "name": "a-x7k2p", "creationTimestamp": "2026-01-02T03:04:05Z", "continue": "abc"}}),
         );
         assert_eq!(
             got,
             json!({"metadata": {"uid": "<uid>", "resourceVersion": "<rv>", "generateName": "a-", "name": "a-<random>",
                 "creationTimestamp": "<time>", "continue": "<continue>"}})
         );
+    }
+
+    #[test]
+    fn managed_fields_lose_their_times_or_are_dropped_altogether() {
+        let object =
+            json!({"managedFields": [{"manager": "m", "time": "2026-01-02T03:04:05Z", "fieldsV1": {"f:a": {}}}]});
+        let expected = json!({"managedFields": [{"manager": "m", "time": "<time>", "fieldsV1": {"f:a": {}}}]});
+        assert_eq!(masked("", object.clone()), expected);
+        let mut dropped = object;
+        Masker::new("", &[]).with_managed_fields(ManagedFields::Drop).mask(&mut dropped);
+        assert_eq!(dropped, json!({}));
     }
 
     #[test]

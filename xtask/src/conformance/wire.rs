@@ -6,6 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::case::ManagedFields;
+
 /// The four bytes in front of every Kubernetes protobuf object.
 const MAGIC: &[u8] = b"k8s\0";
 /// No Kubernetes type has a field number near this; larger ones mean that the bytes are not a message.
@@ -58,25 +60,34 @@ fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// The tree of an answer: an enveloped object, or the length-prefixed frames of a watch. `now_s` tells times from numbers.
-pub fn dump_answer(bytes: &[u8], now_s: u64) -> Value {
+/// What of an answer must not be compared.
+#[derive(Clone, Copy)]
+pub struct Masks {
+    /// The present time: numbers near it are times.
+    pub now_s: u64,
+    /// Whether `managedFields` stay.
+    pub managed_fields: ManagedFields,
+}
+
+/// The tree of an answer: an enveloped object, or the length-prefixed frames of a watch.
+pub fn dump_answer(bytes: &[u8], masks: Masks) -> Value {
     if bytes.starts_with(MAGIC) || bytes.is_empty() {
-        return dump_bytes(bytes, now_s, 0);
+        return dump_bytes(bytes, masks, 0);
     }
     let mut frames = Vec::new();
     let mut rest = bytes;
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
         let Some((frame, after)) = after.split_at_checked(length) else { break };
-        frames.push(dump_bytes(frame, now_s, 0));
+        frames.push(dump_bytes(frame, masks, 0));
         rest = after;
     }
     if rest.is_empty() { json!({ "frames": frames }) } else { json!({ "bytes": STANDARD.encode(bytes) }) }
 }
 
-fn dump_bytes(bytes: &[u8], now_s: u64, depth: u32) -> Value {
+fn dump_bytes(bytes: &[u8], masks: Masks, depth: u32) -> Value {
     if let Some(object) = bytes.strip_prefix(MAGIC).filter(|_| depth < MAX_DEPTH) {
-        return json!({ "k8s": dump_bytes(object, now_s, depth + 1) });
+        return json!({ "k8s": dump_bytes(object, masks, depth + 1) });
     }
     let text = std::str::from_utf8(bytes).ok().filter(|text| {
         // A message that starts with field 1 begins with a line feed, which text hardly ever does.
@@ -85,7 +96,7 @@ fn dump_bytes(bytes: &[u8], now_s: u64, depth: u32) -> Value {
     if let Some(text) = text {
         return Value::String(text.to_owned());
     }
-    match (depth < MAX_DEPTH).then(|| dump_message(bytes, now_s, depth)).flatten() {
+    match (depth < MAX_DEPTH).then(|| dump_message(bytes, masks, depth)).flatten() {
         Some(message) => message,
         None => match std::str::from_utf8(bytes) {
             Ok(text) => Value::String(text.to_owned()),
@@ -94,7 +105,7 @@ fn dump_bytes(bytes: &[u8], now_s: u64, depth: u32) -> Value {
     }
 }
 
-fn dump_message(bytes: &[u8], now_s: u64, depth: u32) -> Option<Value> {
+fn dump_message(bytes: &[u8], masks: Masks, depth: u32) -> Option<Value> {
     let mut fields = Vec::new();
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -107,7 +118,7 @@ fn dump_message(bytes: &[u8], now_s: u64, depth: u32) -> Option<Value> {
             0 => {
                 let number = take_varint(&mut rest)?;
                 let day_s = 86_400;
-                let value = if number.abs_diff(now_s) < day_s { json!("<time>") } else { json!(number) };
+                let value = if number.abs_diff(masks.now_s) < day_s { json!("<time>") } else { json!(number) };
                 fields.push(json!([field, value]));
             }
             1 => {
@@ -119,10 +130,10 @@ fn dump_message(bytes: &[u8], now_s: u64, depth: u32) -> Option<Value> {
                 let length = usize::try_from(take_varint(&mut rest)?).ok()?;
                 let (content, after) = rest.split_at_checked(length)?;
                 rest = after;
-                if is_managed_fields(field, content) {
+                if masks.managed_fields == ManagedFields::Drop && is_managed_fields(field, content) {
                     continue;
                 }
-                let mut value = dump_bytes(content, now_s, depth + 1);
+                let mut value = dump_bytes(content, masks, depth + 1);
                 if (field == 6 || field == 2) && is_revision(&value) {
                     value = json!("<rv>");
                 }
@@ -166,22 +177,33 @@ fn take_varint(rest: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn dumped(bytes: &[u8], now_s: u64, managed_fields: ManagedFields) -> Value {
+        dump_answer(bytes, Masks { now_s, managed_fields })
+    }
+
     #[test]
     fn an_encoded_message_is_dumped_as_it_was_written() {
         let message = json!([[1, [[1, "v1"], [2, "ConfigMap"]]], [2, [[1, [[1, "name"], [3, "ns"]]], [9, 300]]]]);
         let bytes = encode_enveloped(&message).unwrap();
-        assert_eq!(dump_answer(&bytes, 1_800_000_000), json!({ "k8s": message }));
+        assert_eq!(dumped(&bytes, 1_800_000_000, ManagedFields::Drop), json!({ "k8s": message }));
     }
 
     #[test]
-    fn times_and_revisions_are_masked_and_managed_fields_dropped() {
+    fn times_and_revisions_are_masked_and_managed_fields_dropped_unless_compared() {
         let message = json!([[1, [[6, "123"], [8, [[1, 1_700_000_000]]], [17, [[6, "FieldsV1"], [7, 1]]]]]]);
         let bytes = encode_enveloped(&message).unwrap();
-        assert_eq!(dump_answer(&bytes, 1_700_000_100), json!({"k8s": [[1, [[6, "<rv>"], [8, [[1, "<time>"]]]]]]}));
+        assert_eq!(
+            dumped(&bytes, 1_700_000_100, ManagedFields::Compare),
+            json!({"k8s": [[1, [[6, "<rv>"], [8, [[1, "<time>"]]], [17, [[6, "FieldsV1"], [7, 1]]]]]]})
+        );
+        assert_eq!(
+            dumped(&bytes, 1_700_000_100, ManagedFields::Drop),
+            json!({"k8s": [[1, [[6, "<rv>"], [8, [[1, "<time>"]]]]]]})
+        );
     }
 
     #[test]
     fn broken_bytes_are_kept_whole() {
-        assert_eq!(dump_answer(&[0, 0, 0, 9, 1], 0), json!({ "bytes": "AAAACQE=" }));
+        assert_eq!(dumped(&[0, 0, 0, 9, 1], 0, ManagedFields::Drop), json!({ "bytes": "AAAACQE=" }));
     }
 }
