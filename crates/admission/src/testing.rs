@@ -37,6 +37,7 @@ pub(crate) fn resource(group: &str, kind: &str, plural: &str) -> Resource {
         verbs: Vec::new(),
         storage: Storage::Stored(GroupResource { group: group.into(), resource: plural.into() }),
         native: None,
+        custom: None,
         strategy: Arc::new(NoRules),
         table: Arc::new(NoColumns),
         selectable_fields: Vec::new(),

@@ -36,6 +36,7 @@ impl Named {
             verbs: ALL_VERBS.to_vec(),
             storage: Storage::Stored(GroupResource { group: self.group.to_owned(), resource: self.plural.to_owned() }),
             native: self.native_type(),
+            custom: None,
             strategy: Arc::new(strategy),
             table: Arc::new(table),
             selectable_fields: Vec::new(),

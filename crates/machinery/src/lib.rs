@@ -4,6 +4,7 @@
 //! fails). Knows nothing of HTTP servers or store engines.
 
 pub mod continue_token;
+pub mod custom;
 pub mod list_options;
 pub mod media;
 pub mod names;
@@ -17,6 +18,7 @@ pub mod strategy;
 pub mod table;
 pub mod user;
 pub mod validation;
+pub mod versions;
 pub mod write_options;
 pub mod yaml;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bailiwick_schema::types::Type;
 use serde_json::Value;
 
+use crate::custom::CustomType;
 use crate::strategy::Strategy;
 use crate::table::TableConvertor;
 
@@ -166,6 +167,8 @@ pub struct Resource {
     pub storage: Storage,
     /// The native type; `None` for custom resources, which carry a structural schema instead.
     pub native: Option<&'static Type>,
+    /// What a custom resource has instead of a native type.
+    pub custom: Option<Arc<CustomType>>,
     pub strategy: Arc<dyn Strategy>,
     pub table: Arc<dyn TableConvertor>,
     pub selectable_fields: Vec<SelectableField>,

@@ -1,10 +1,13 @@
 //! What is served: the table from group, version and plural to resource, replaced whole when it changes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bailiwick_machinery::resource::{GroupResource, Resource, SelectableField, Storage};
+use bailiwick_machinery::versions::compare_versions;
 use bytes::Bytes;
+use imbl::OrdMap;
+use serde_json::json;
 
 use crate::cache::CacheSpec;
 
@@ -31,6 +34,8 @@ pub struct Served {
     /// `None` for resources that are not stored.
     pub cache: Option<CacheSpec>,
     pub api_version: String,
+    /// How the stored bytes of an object of this kind in this version begin.
+    pub stored_head: Box<str>,
     pub group_resource: GroupResource,
     pub labels: MetricLabels,
 }
@@ -44,6 +49,24 @@ pub struct MetricLabels {
 }
 
 impl Served {
+    fn new(id: u32, cache: Option<CacheSpec>, resource: Resource) -> Self {
+        let api_version = resource.api_version();
+        Self {
+            id,
+            cache,
+            stored_head: format!("{{\"kind\":{},\"apiVersion\":{},", json!(resource.kind), json!(api_version)).into(),
+            api_version,
+            group_resource: resource.group_resource(),
+            labels: MetricLabels {
+                group: resource.group.as_str().into(),
+                version: resource.version.as_str().into(),
+                resource: resource.plural.as_str().into(),
+                none: "".into(),
+            },
+            resource,
+        }
+    }
+
     /// The store key of one object; `namespace` is ignored for cluster-scoped resources.
     pub fn key(&self, namespace: &str, name: &str) -> Bytes {
         let prefix: &[u8] = self.cache.as_ref().map_or(b"", |cache| &cache.prefix);
@@ -73,27 +96,60 @@ impl Served {
     }
 }
 
-/// Everything served at one moment.
+/// Everything served at one moment. Cloning shares everything, so that one definition more or less costs next to nothing.
+#[derive(Clone)]
 pub struct Registry {
+    tenant: TenantId,
     /// By group, version and plural.
-    by_path: HashMap<String, HashMap<String, HashMap<String, Arc<Served>>>>,
+    by_path: OrdMap<String, OrdMap<String, OrdMap<String, Arc<Served>>>>,
     /// Groups by name with their versions in priority order.
-    groups: BTreeMap<String, Vec<String>>,
-    ordered: Vec<Arc<Served>>,
+    groups: OrdMap<String, Vec<String>>,
+    next_id: u32,
 }
 
 impl Registry {
-    /// A registry of these resources for one tenant.
+    /// A registry of these resources for one tenant. Versions of a group rank in the order they come.
     pub fn new(tenant: &TenantId, resources: Vec<Resource>) -> Self {
-        let mut registry = Self { by_path: HashMap::new(), groups: BTreeMap::new(), ordered: Vec::new() };
+        let mut registry = Self { tenant: tenant.clone(), by_path: OrdMap::new(), groups: OrdMap::new(), next_id: 0 };
         let indexed = indexed_fields(&resources);
-        for (id, resource) in resources.into_iter().enumerate() {
-            registry.add(tenant, id as u32, resource, &indexed);
+        for resource in resources {
+            registry.add(resource, &indexed);
         }
         registry
     }
 
-    fn add(&mut self, tenant: &TenantId, id: u32, resource: Resource, indexed: &IndexedFields) {
+    /// Serves what a definition defines now instead of what it defined before; nothing if `resources` is empty.
+    pub fn redefine(&mut self, group: &str, plural: &str, resources: Vec<Resource>) {
+        self.remove(group, plural);
+        let indexed = indexed_fields(&resources);
+        for resource in resources {
+            self.add(resource, &indexed);
+        }
+        if let Some(versions) = self.groups.get_mut(group) {
+            versions.sort_by(|a, b| compare_versions(b, a));
+        }
+    }
+
+    fn remove(&mut self, group: &str, plural: &str) {
+        let Some(versions) = self.by_path.get_mut(group) else { return };
+        let names: Vec<String> = versions.keys().cloned().collect();
+        for name in names {
+            let Some(plurals) = versions.get_mut(&name) else { continue };
+            plurals.remove(plural);
+            if plurals.is_empty() {
+                versions.remove(&name);
+                if let Some(ranked) = self.groups.get_mut(group) {
+                    ranked.retain(|version| *version != name);
+                }
+            }
+        }
+        if versions.is_empty() {
+            self.by_path.remove(group);
+            self.groups.remove(group);
+        }
+    }
+
+    fn add(&mut self, resource: Resource, indexed: &IndexedFields) {
         let versions = self.groups.entry(resource.group.clone()).or_default();
         if !versions.contains(&resource.version) {
             versions.push(resource.version.clone());
@@ -101,28 +157,16 @@ impl Registry {
         let cache = match &resource.storage {
             Storage::Virtual => None,
             Storage::Stored(stored) => Some(CacheSpec {
-                prefix: storage_prefix(tenant, stored),
+                prefix: storage_prefix(&self.tenant, stored),
                 namespaced: resource.namespaced(),
                 selectable_fields: indexed.get(stored).cloned().unwrap_or_default(),
             }),
         };
-        let served = Arc::new(Served {
-            id,
-            cache,
-            api_version: resource.api_version(),
-            group_resource: resource.group_resource(),
-            labels: MetricLabels {
-                group: resource.group.as_str().into(),
-                version: resource.version.as_str().into(),
-                resource: resource.plural.as_str().into(),
-                none: "".into(),
-            },
-            resource,
-        });
+        self.next_id += 1;
+        let served = Arc::new(Served::new(self.next_id, cache, resource));
         let versions = self.by_path.entry(served.resource.group.clone()).or_default();
         let plurals = versions.entry(served.resource.version.clone()).or_default();
-        plurals.insert(served.resource.plural.clone(), served.clone());
-        self.ordered.push(served);
+        plurals.insert(served.resource.plural.clone(), served);
     }
 
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
@@ -131,7 +175,7 @@ impl Registry {
 
     /// The resource in whatever version is preferred.
     pub fn any_version(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
-        self.ordered.iter().find(|s| s.resource.group == group && s.resource.plural == plural)
+        self.groups.get(group)?.iter().find_map(|version| self.get(group, version, plural))
     }
 
     pub fn has_group_version(&self, group: &str, version: &str) -> bool {
@@ -139,20 +183,22 @@ impl Registry {
     }
 
     /// Groups with their versions; the core group has the empty name.
-    pub fn groups(&self) -> &BTreeMap<String, Vec<String>> {
+    pub fn groups(&self) -> &OrdMap<String, Vec<String>> {
         &self.groups
     }
 
     /// Resources of one group version, by plural.
     pub fn resources_of(&self, group: &str, version: &str) -> Vec<&Arc<Served>> {
-        let mut found: Vec<_> =
-            self.ordered.iter().filter(|s| s.resource.group == group && s.resource.version == version).collect();
-        found.sort_by(|a, b| a.resource.plural.cmp(&b.resource.plural));
-        found
+        self.by_path
+            .get(group)
+            .and_then(|versions| versions.get(version))
+            .into_iter()
+            .flat_map(OrdMap::values)
+            .collect()
     }
 
-    pub fn all(&self) -> &[Arc<Served>] {
-        &self.ordered
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Served>> {
+        self.by_path.values().flat_map(|versions| versions.values().flat_map(OrdMap::values))
     }
 }
 

@@ -1,0 +1,60 @@
+//! What the generic handler knows of a custom resource beyond its descriptor: its schema, compiled when first needed, and
+//! how its objects get from one version to another.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::resource::GroupVersion;
+use crate::status::ApiResult;
+
+/// A custom resource in one version of its definition.
+pub struct CustomType {
+    /// The version's `openAPIV3Schema` as JSON, sharing the bytes of the stored definition; `None` when it has none.
+    schema_json: Option<Bytes>,
+    /// The version objects are stored in.
+    pub storage: GroupVersion,
+    /// The store revision of the definition as it is now. Objects written later were pruned and defaulted by its schemas.
+    pub since: u64,
+    /// `spec.preserveUnknownFields`, which only definitions of old still have.
+    pub preserve_unknown_fields: bool,
+    /// Sent with every answer of a deprecated version.
+    pub deprecation_warning: Option<String>,
+    /// `None` when versions differ in nothing but their name.
+    pub converter: Option<Arc<dyn Converter>>,
+}
+
+/// Objects converted, in the order they came.
+pub type Converted<'a> = Pin<Box<dyn Future<Output = ApiResult<Vec<Value>>> + Send + 'a>>;
+
+/// Turns objects of one custom resource into another of its versions.
+pub trait Converter: Send + Sync {
+    /// Converts all objects, whatever version each is in, to `to`.
+    fn convert<'a>(&'a self, objects: Vec<Value>, to: &'a GroupVersion) -> Converted<'a>;
+}
+
+impl CustomType {
+    pub fn new(schema_json: Option<Bytes>, storage: GroupVersion, since: u64) -> Self {
+        Self { schema_json, storage, since, preserve_unknown_fields: false, deprecation_warning: None, converter: None }
+    }
+
+    /// The schema as the definition has it, for OpenAPI. Parsed anew each time: it is rarely asked for and large.
+    pub fn openapi_schema(&self) -> Option<Value> {
+        self.schema_json.as_ref().and_then(|json| serde_json::from_slice(json).ok())
+    }
+
+    /// The bytes behind [`Self::openapi_schema`]: equal bytes are equal schemas.
+    pub fn openapi_schema_json(&self) -> Option<&Bytes> {
+        self.schema_json.as_ref()
+    }
+}
+
+impl fmt::Debug for CustomType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CustomType(stored as {}, since {})", self.storage, self.since)
+    }
+}
