@@ -7,7 +7,8 @@ pub mod decode;
 pub mod field;
 pub mod openapi;
 pub mod protobuf;
-pub mod quantity;
 pub mod structural;
 pub mod time;
 pub mod types;
+
+pub use bailiwick_quantity as quantity;

@@ -1,7 +1,8 @@
 //! Resource quantities (`100m`, `1.5Gi`, `2e3`): parsing, canonical text, comparison and arithmetic by upstream's rules.
 //!
 //! A quantity remembers how it was written (binary, decimal or exponent suffix) and prints in that family with the
-//! largest suffix that loses nothing. Values are exact decimals of 38 digits; upstream's are unbounded.
+//! largest suffix that loses nothing. Values are exact decimals of 38 digits; upstream's are unbounded, so of longer
+//! numbers we keep the leading digits.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -35,8 +36,17 @@ pub struct Quantity {
     value: i128,
     scale: i32,
     format: Format,
+    width: Width,
     /// The text it was parsed from where that is canonical already.
     text: Option<Box<str>>,
+}
+
+/// Which of its two representations upstream would hold this quantity in. Users of CEL see the difference: only the
+/// narrow one converts to an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    Int64,
+    Unbounded,
 }
 
 /// The smallest power of ten a quantity keeps; anything finer is rounded up.
@@ -50,7 +60,7 @@ const MAX_BINARY: i128 = i64::MAX as i128;
 impl Quantity {
     /// A whole number, as counts of objects are.
     pub fn from_integer(value: i64) -> Self {
-        Self { value: i128::from(value), scale: 0, format: Format::DecimalSi, text: None }
+        Self { value: i128::from(value), scale: 0, format: Format::DecimalSi, width: Width::Int64, text: None }
     }
 
     pub fn zero() -> Self {
@@ -76,11 +86,33 @@ impl Quantity {
         i64::try_from(rounded).unwrap_or(if rounded < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// The value as an integer where upstream can tell that it is one: numbers written with a decimal point, a binary
+    /// fraction or more than 18 digits do not count, whatever their value.
+    pub fn as_int64(&self) -> Option<i64> {
+        if self.width == Width::Unbounded || self.scale < 0 {
+            return None;
+        }
+        10i128.checked_pow(self.scale as u32)?.checked_mul(self.value).and_then(|value| i64::try_from(value).ok())
+    }
+
+    /// The nearest floating-point number, as upstream multiplies it; infinite when too large.
+    pub fn as_approximate_float(&self) -> f64 {
+        let value = self.value as f64;
+        if self.scale == 0 { value } else { value * go_pow10(self.scale) }
+    }
+
     /// The sum, printed as `self` is unless `self` is zero; saturating far beyond any real amount.
     pub fn add(&self, other: &Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
         let (a, b, scale) = align(self, other);
-        Self { value: a.saturating_add(b), scale, format, text: None }
+        let value = a.saturating_add(b);
+        let narrow = |q: &Self, aligned: i128| q.width == Width::Int64 && i64::try_from(aligned).is_ok();
+        let width = if narrow(self, a) && narrow(other, b) && i64::try_from(value).is_ok() {
+            Width::Int64
+        } else {
+            Width::Unbounded
+        };
+        Self { value, scale, format, width, text: None }
     }
 
     /// The difference, printed as `self` is unless `self` is zero.
@@ -139,6 +171,20 @@ fn power_of_ten(exponent: i32) -> i128 {
     u32::try_from(exponent).ok().and_then(|e| 10i128.checked_pow(e)).unwrap_or(i128::MAX)
 }
 
+/// Go's `math.Pow10`, which composes large powers of two tabled ones.
+fn go_pow10(exponent: i32) -> f64 {
+    const STEP: u32 = 32;
+    let power = |exponent: i64| format!("1e{exponent}").parse::<f64>().unwrap_or(f64::NAN);
+    let magnitude = exponent.unsigned_abs();
+    let (coarse, fine) = (i64::from(magnitude / STEP * STEP), i64::from(magnitude % STEP));
+    match exponent {
+        309.. => f64::INFINITY,
+        0..=308 => power(coarse) * power(fine),
+        -323..0 => power(-coarse) / power(fine),
+        _ => 0.0,
+    }
+}
+
 /// Brings a value to a coarser scale, rounding away from zero; tells whether that was exact.
 fn rescale_up(value: i128, scale: i32, to: i32) -> (i128, bool) {
     if scale >= to {
@@ -163,12 +209,12 @@ impl FromStr for Quantity {
         if !small && !parts.has_digits {
             return Err(QuantityError::Numeric);
         }
-        let magnitude: i128 = digits.parse().map_err(|_| QuantityError::Numeric)?;
-        let mut scale = parts.scale(suffix);
+        let (magnitude, dropped) = leading_digits(&digits)?;
+        let mut scale = parts.scale(suffix).saturating_add(dropped);
         let (mut value, mut format) = match suffix {
             Suffix::Decimal(_, format) => (magnitude, format),
             Suffix::Binary(exponent) => {
-                (magnitude.checked_mul(1i128 << exponent).ok_or(QuantityError::Numeric)?, Format::BinarySi)
+                (magnitude.saturating_mul(1i128 << exponent), Format::BinarySi)
             }
         };
         if scale < NANO && value != 0 {
@@ -187,8 +233,23 @@ impl FromStr for Quantity {
         }
         let text = (text == "0" || (small && parts.is_canonical(&digits, suffix, magnitude))).then(|| text.into());
         let value = if parts.negative { -value } else { value };
-        Ok(Self { value, scale, format, text })
+        let width = if small { Width::Int64 } else { Width::Unbounded };
+        Ok(Self { value, scale, format, width, text })
     }
+}
+
+/// The number that digits write, and how many at the end did not fit. What is dropped is rounded up, as everything is.
+fn leading_digits(digits: &str) -> Result<(i128, i32), QuantityError> {
+    /// One less than an i128 always holds, so that rounding up has room.
+    const KEPT: usize = 37;
+    let digits = digits.trim_start_matches('0');
+    if digits.is_empty() {
+        return Ok((0, 0));
+    }
+    let (kept, dropped) = digits.split_at_checked(KEPT).unwrap_or((digits, ""));
+    let value: i128 = kept.parse().map_err(|_| QuantityError::Numeric)?;
+    let up = i128::from(dropped.bytes().any(|digit| digit != b'0'));
+    Ok((value + up, i32::try_from(dropped.len()).unwrap_or(i32::MAX)))
 }
 
 /// The pieces of a quantity's text.
@@ -417,6 +478,52 @@ mod tests {
         assert_eq!(q("0").add(&q("1Ki")).to_string(), "1Ki");
         assert!(q("1000m") == q("1"));
         assert!(q("1Ki") > q("1k"));
+        assert!(q("1e100") > q("1e99"));
+        assert!(q("-1e100") < q("1"));
         assert_eq!(q("1.1").value(), 2);
+    }
+
+    #[test]
+    fn integers_are_what_upstream_holds_as_integers() {
+        let q = |t: &str| t.parse::<Quantity>().expect("valid quantity");
+        for (text, integer) in [
+            ("-5", Some(-5)),
+            ("512Ki", Some(524_288)),
+            ("0.5Mi", None),
+            ("1.0", None),
+            ("1.5k", Some(1500)),
+            ("200M", Some(200_000_000)),
+            ("10E", None),
+            ("100000000000000000", Some(100_000_000_000_000_000)),
+            ("1000000000000000000", None),
+            ("50000000000000000000", None),
+        ] {
+            assert_eq!(q(text).as_int64(), integer, "{text}");
+        }
+        assert_eq!(q("50M").add(&q("50M")).as_int64(), Some(100_000_000));
+        assert_eq!(q("9E").add(&q("9E")).as_int64(), None);
+        assert_eq!(q("500000000000000000").add(&Quantity::from_integer(9_000_000_000_000_000_000)).as_int64(), None);
+    }
+
+    #[test]
+    fn floats_are_computed_as_go_does() {
+        for (text, float) in [
+            ("100m", 0.1),
+            ("0.1Ki", 102.4),
+            ("333n", 3.3300000000000003e-07),
+            ("12345678901234567890123", 1.2345678901234568e+22),
+            ("1e400", f64::INFINITY),
+        ] {
+            assert_eq!(text.parse::<Quantity>().map(|q| q.as_approximate_float()), Ok(float), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_longer_than_we_keep_are_still_quantities() {
+        let long = "1".repeat(60);
+        let parsed: Quantity = long.parse().expect("valid quantity");
+        assert!(parsed > "1e58".parse().expect("valid quantity"));
+        assert!(parsed < "1e60".parse().expect("valid quantity"));
+        assert!(format!("1.{long}").parse::<Quantity>().is_ok());
     }
 }
