@@ -22,6 +22,9 @@ const UNTIL_DEADLINE: Duration = Duration::from_secs(45);
 /// How often a step that waits asks.
 const UNTIL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Written instead of a method: a PATCH whose body, unless said otherwise, is to be applied.
+const APPLY: &str = "APPLY";
+
 /// Names the manager of what a request without a `fieldManager` writes, so it must not change.
 const USER_AGENT: &str = "conformance/1.0";
 
@@ -146,6 +149,7 @@ impl Server {
     fn send(&self, step: &Step, saved: &Saved) -> Result<Received> {
         let (method, path) = step.request.split_once(' ').context("a request is `METHOD /path`")?;
         let url = reqwest::Url::parse(&format!("{}{path}", self.base))?;
+        let method = if method == APPLY { "PATCH" } else { method };
         let mut request = self.client.request(Method::from_bytes(method.as_bytes())?, url);
         request = match step.user {
             User::Admin => request.header(AUTHORIZATION, "Bearer admin-token"),
@@ -213,6 +217,7 @@ fn with_body(request: RequestBuilder, step: &Step, saved: &Saved) -> Result<Requ
             None => request,
         });
     };
+    let usual_type = if step.request.starts_with(APPLY) { "application/apply-patch+yaml" } else { usual_type };
     let content_type = step.content_type.as_deref().unwrap_or(usual_type);
     // An empty type means that the header is left out.
     let request = if content_type.is_empty() { request } else { request.header(CONTENT_TYPE, content_type) };
