@@ -100,6 +100,9 @@ pub struct Step {
     /// Lists of which only some elements are compared.
     #[serde(default)]
     pub only: Vec<Only>,
+    /// Lists whose order is upstream's chance (it walks Go maps) and so is not compared.
+    #[serde(default)]
+    pub sort: Vec<String>,
     /// Paths in the answer that are not compared.
     #[serde(default)]
     pub drop: Vec<String>,

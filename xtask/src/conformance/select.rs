@@ -5,11 +5,14 @@ use serde_json::{Map, Value};
 
 use super::case::{Only, Step};
 
-/// Applies the step's `only`, `drop` and `pick` to a body.
+/// Applies the step's `only`, `sort`, `drop` and `pick` to a body.
 pub fn narrow(body: Value, step: &Step) -> Value {
     let mut body = body;
     for only in &step.only {
         visit(&mut body, &parts(&only.at), &mut |list| keep_only(list, only));
+    }
+    for path in &step.sort {
+        visit(&mut body, &parts(path), &mut sort);
     }
     for path in &step.drop {
         let mut parts = parts(path);
@@ -63,6 +66,12 @@ fn keep_only(list: &mut Value, only: &Only) {
         }),
         Value::Object(members) => members.retain(|key, _| only.values.contains(key)),
         _ => {}
+    }
+}
+
+fn sort(list: &mut Value) {
+    if let Value::Array(items) = list {
+        items.sort_by_cached_key(Value::to_string);
     }
 }
 
