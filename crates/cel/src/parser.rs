@@ -1,0 +1,5 @@
+//! From text to a syntax tree.
+
+mod macros;
+
+pub use macros::Macros;
