@@ -96,9 +96,21 @@ impl<'a> Masker<'a> {
                         column.remove("description");
                     });
                 }
+                ("managedFields", Value::Array(entries)) => self.mask_managers(entries),
                 ("rows", Value::Array(rows)) if is_table => rows.iter_mut().for_each(|row| self.mask_row(row)),
                 (_, value) => self.mask(value),
             }
+        }
+    }
+
+    /// Managers are ordered by their times, to the second: whether two writes fell into the same second is luck. So the
+    /// order is checked here, and what is compared is ordered without the times.
+    fn mask_managers(&self, entries: &mut [Value]) {
+        let out_of_order = !entries.is_sorted_by_key(|entry| manager_order(entry, Times::Count));
+        entries.sort_by_key(|entry| manager_order(entry, Times::Ignore));
+        entries.iter_mut().for_each(|entry| self.mask(entry));
+        if let (true, Some(first)) = (out_of_order, entries.first_mut()) {
+            first["order"] = Value::from("<not by operation, time, manager, version and subresource>");
         }
     }
 
@@ -112,6 +124,20 @@ impl<'a> Masker<'a> {
         }
         self.mask(row);
     }
+}
+
+/// Whether times take part in an order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Times {
+    Count,
+    Ignore,
+}
+
+/// Where an entry of `managedFields` belongs. Times are in UTC and of one length, so that their text orders them.
+fn manager_order(entry: &Value, times: Times) -> [String; 5] {
+    let member = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let time = if times == Times::Count { member("time") } else { String::new() };
+    [member("operation"), time, member("manager"), member("apiVersion"), member("subresource")]
 }
 
 /// Replaces what the server appended to a `generateName`, which it cuts so that names stay below 64 characters.
@@ -161,6 +187,17 @@ mod tests {
         let mut dropped = object;
         Masker::new("", &[]).with_managed_fields(ManagedFields::Drop).mask(&mut dropped);
         assert_eq!(dropped, json!({}));
+    }
+
+    #[test]
+    fn managers_are_compared_in_an_order_that_does_not_hang_on_the_second() {
+        let at = |manager: &str, time: &str| json!({"operation": "Update", "manager": manager, "time": time});
+        let (early, late) = ("2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z");
+        let same_second = masked("", json!({"managedFields": [at("a", early), at("b", early)]}));
+        let next_second = masked("", json!({"managedFields": [at("b", early), at("a", late)]}));
+        assert_eq!(same_second, next_second);
+        let wrong = masked("", json!({"managedFields": [at("b", early), at("a", early)]}));
+        assert_ne!(wrong, same_second);
     }
 
     #[test]
