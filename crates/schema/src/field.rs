@@ -191,6 +191,9 @@ fn shown(value: &Value) -> String {
     match value {
         Value::String(s) => crate::decode::go_quote(s),
         Value::Null => "null".to_owned(),
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or_else(String::new, crate::structural::go_float)
+        }
         other => other.to_string(),
     }
 }

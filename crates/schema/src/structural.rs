@@ -3,6 +3,24 @@
 //!
 //! Everything here is pure and works on JSON values. Equal sub-schemas are stored once.
 
+mod compile;
+mod defaulting;
+mod format;
+mod go_float;
+mod interner;
+mod list_type;
+mod location;
+pub mod pattern;
+mod prune;
 mod schema;
+mod validate;
 
-pub use schema::{Additional, Junctors, Kind, ListType, MapType, Rule, Schema, ValueValidation};
+pub use compile::{CompileError, MAX_SCHEMA_DEPTH, MAX_SCHEMA_NODES, compile};
+pub use defaulting::default;
+pub use format::Format;
+pub(crate) use go_float::go_float;
+pub use interner::{interned_count, release_unused};
+pub use list_type::validate_list_types;
+pub use prune::{PruneOptions, Root, UnknownFields, drop_nulls, prune};
+pub use schema::{Additional, Below, Junctors, Kind, ListType, MapType, Rule, Schema, ValueValidation};
+pub use validate::{validate, validate_update};

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
+use super::format::Format;
+use super::pattern::Pattern;
+
 /// The `type` of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -17,7 +20,7 @@ pub enum Kind {
 }
 
 /// One node of a structural schema. Shared: equal nodes of all definitions are the same allocation.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Schema {
     /// `None` where any type may stand: int-or-string, preserved unknown fields, junctors.
     pub kind: Option<Kind>,
@@ -41,6 +44,21 @@ pub struct Schema {
     pub validation: Option<Box<ValueValidation>>,
     /// `x-kubernetes-validations`
     pub rules: Box<[Rule]>,
+    /// What this node or one below it has, so that walks stop where there is nothing for them.
+    pub below: Below,
+}
+
+/// Summary of a subtree, filled in by compiling. Junctors do not count: they carry none of this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Below {
+    /// A property, item or additional property has a default.
+    pub defaults: bool,
+    /// This node or one below is an embedded resource.
+    pub embedded_resources: bool,
+    /// This node or one below is a list of type set or map.
+    pub keyed_lists: bool,
+    /// This node or one below has CEL rules.
+    pub rules: bool,
 }
 
 /// `additionalProperties`.
@@ -78,6 +96,10 @@ pub struct ValueValidation {
     pub max_length: Option<i64>,
     pub min_length: Option<i64>,
     pub pattern: Box<str>,
+    /// `pattern`, compiled when first needed.
+    pub matcher: Pattern,
+    /// What `format` asks for; `None` where the reference does not check it.
+    pub checked_format: Option<Format>,
     pub max_items: Option<i64>,
     pub min_items: Option<i64>,
     pub unique_items: bool,
