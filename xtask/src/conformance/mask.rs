@@ -97,6 +97,11 @@ impl<'a> Masker<'a> {
                     });
                 }
                 ("managedFields", Value::Array(entries)) => self.mask_managers(entries),
+                // Upstream walks its managers in no particular order.
+                ("causes", Value::Array(causes)) if causes.iter().any(is_manager_conflict) => {
+                    causes.sort_by_key(Value::to_string);
+                    causes.iter_mut().for_each(|cause| self.mask(cause));
+                }
                 ("rows", Value::Array(rows)) if is_table => rows.iter_mut().for_each(|row| self.mask_row(row)),
                 (_, value) => self.mask(value),
             }
@@ -124,6 +129,10 @@ impl<'a> Masker<'a> {
         }
         self.mask(row);
     }
+}
+
+fn is_manager_conflict(cause: &Value) -> bool {
+    cause.get("reason").and_then(Value::as_str) == Some("FieldManagerConflict")
 }
 
 /// Whether times take part in an order.
