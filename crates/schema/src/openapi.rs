@@ -3,6 +3,7 @@
 //! Nothing here is kept: a definition is made when a document is written and dropped after. Which paths exist is the
 //! server's to say; this module only knows types.
 
+mod custom;
 mod definition;
 mod descriptions;
 pub mod gnostic;
@@ -10,6 +11,7 @@ mod leaf;
 #[cfg(test)]
 mod tests;
 
+pub use custom::{CustomDefinition, CustomDefinitions, custom_name};
 pub use definition::{Definition, closure};
 pub use descriptions::Descriptions;
 pub use leaf::Leaf;

@@ -1,19 +1,27 @@
 //! `/openapi/v2` and `/openapi/v3`: documents built when first asked for and kept compressed.
 //!
-//! [`document`] turns descriptors into documents, [`cache`] keeps their bytes; here are the HTTP manners: negotiation,
-//! entity tags, and addresses by content hash that clients may cache for ever.
+//! [`document`] describes native resources, [`custom`] custom ones, [`assemble`] makes documents of both and [`cache`] keeps
+//! them; here are the HTTP manners: negotiation, entity tags, and addresses by content hash that clients may cache for ever.
 
 #[cfg(test)]
 mod answer_tests;
+mod assemble;
+mod body;
 mod cache;
+mod custom;
+mod custom_paths;
+#[cfg(test)]
+mod custom_tests;
 mod document;
 mod names;
 mod operation;
 mod parameters;
 mod paths;
+mod piece;
 #[cfg(test)]
 mod tests;
 
+pub use body::DocumentBody;
 pub use cache::OpenApi;
 
 use std::sync::Arc;
@@ -34,8 +42,9 @@ use crate::encode::gzip::GZIP_BYTES_MIN;
 use crate::http::ResponseBody;
 use crate::registry::Registry;
 use crate::server::{Answer, ApiServer};
-use cache::Stored;
+use cache::{Index, Key, Stored};
 use document::Encoding;
+use piece::Rendered;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -44,39 +53,48 @@ const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+pro
 
 impl ApiServer {
     /// The answer to an OpenAPI path; `None` for other paths.
-    pub(crate) fn openapi_answer(&self, parts: &Parts, path: &str) -> ApiResult<Option<Answer>> {
-        self.openapi.answer(&self.registry.load_full(), parts, path)
+    pub(crate) async fn openapi_answer(&self, parts: &Parts, path: &str) -> ApiResult<Option<Answer>> {
+        self.openapi.answer(&self.registry.load_full(), parts, path).await
     }
 }
 
 impl OpenApi {
-    fn answer(&self, registry: &Arc<Registry>, parts: &Parts, path: &str) -> ApiResult<Option<Answer>> {
-        if path == "/openapi/v2" {
-            let Some(encoding) = negotiate(parts, V2_PROTOBUF) else { return Ok(Some(not_acceptable())) };
-            let content_type = if encoding == Encoding::Json { JSON } else { V2_PROTOBUF };
-            return content(parts, &self.v2(registry, encoding)?, encoding, content_type).map(Some);
-        }
+    async fn answer(&self, registry: &Arc<Registry>, parts: &Parts, path: &str) -> ApiResult<Option<Answer>> {
         if path == "/openapi/v3" {
-            return index(parts, &self.index(registry)?).map(Some);
+            return Ok(Some(index(parts, &self.index(registry).await?)));
         }
-        let Some(name) = path.strip_prefix("/openapi/v3/") else { return Ok(None) };
-        let Some(encoding) = negotiate(parts, V3_PROTOBUF) else { return Ok(Some(not_acceptable())) };
-        let Some(stored) = self.v3(registry, name, encoding)? else { return Ok(Some(empty(404))) };
-        let content_type = if encoding == Encoding::Json { JSON } else { V3_PROTOBUF };
+        let (key, protobuf) = match path.strip_prefix("/openapi/v3/") {
+            Some(name) => (Key::V3(name.to_owned()), V3_PROTOBUF),
+            None if path == "/openapi/v2" => (Key::V2, V2_PROTOBUF),
+            None => return Ok(None),
+        };
+        let Some(encoding) = negotiate(parts, protobuf) else { return Ok(Some(not_acceptable())) };
+        let Some(stored) = self.stored(registry, key.clone()).await? else { return Ok(Some(empty(404))) };
+        let content_type = if encoding == Encoding::Json { JSON } else { protobuf };
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        match query.get("hash").filter(|hash| !hash.is_empty()) {
-            None => content(parts, &stored, encoding, content_type).map(Some),
-            Some(hash) if hash == &*stored.hash => {
-                let answer = content(parts, &stored, encoding, content_type)?;
-                Ok(Some(answer.header(CACHE_CONTROL, "public, immutable").header(EXPIRES, &in_a_year())))
-            }
-            Some(_) => Ok(Some(
-                Answer::new(301, content_type, ResponseBody::empty())
-                    .header(LOCATION, &address(name, &stored.hash))
-                    .header(ETAG, &format!("\"{}\"", stored.hash))
-                    .header(VARY, "Accept"),
-            )),
+        let wanted = query.get("hash").filter(|hash| !hash.is_empty());
+        if let (Key::V3(name), Some(hash)) = (&key, wanted)
+            && hash != &*stored.hash
+        {
+            let elsewhere = Answer::new(301, content_type, ResponseBody::empty())
+                .header(LOCATION, &address(name, &stored.hash))
+                .header(ETAG, &entity_tag(&stored))
+                .header(VARY, "Accept");
+            return Ok(Some(elsewhere));
         }
+        let for_ever = key != Key::V2 && wanted.is_some();
+        let answer = match is_known(parts, &stored) {
+            true => Answer::new(304, content_type, ResponseBody::empty()),
+            false => {
+                let body = whole(parts, self.rendered(registry, key, &stored, encoding).await?, content_type);
+                body.header(LAST_MODIFIED, &http_date(stored.modified))
+            }
+        };
+        let answer = answer.header(ETAG, &entity_tag(&stored)).header(VARY, "Accept, Accept-Encoding");
+        Ok(Some(match for_ever {
+            true => answer.header(CACHE_CONTROL, "public, immutable").header(EXPIRES, &in_a_year()),
+            false => answer,
+        }))
     }
 }
 
@@ -100,41 +118,36 @@ fn negotiate(parts: &Parts, protobuf: &str) -> Option<Encoding> {
     })
 }
 
-/// A document, or that the client has it already.
-fn content(parts: &Parts, stored: &Stored, encoding: Encoding, content_type: &'static str) -> ApiResult<Answer> {
-    let etag = format!("\"{}\"", stored.hash);
-    let known = match text(parts, &IF_NONE_MATCH) {
-        Some(tags) => names_tag(tags, &etag),
-        None => unchanged_since(parts, stored),
-    };
-    let answer = match known {
-        true => Answer::new(304, content_type, ResponseBody::empty()),
-        false => whole(parts, stored, encoding, content_type)?.header(LAST_MODIFIED, &http_date(stored.modified)),
-    };
-    Ok(answer.header(ETAG, &etag).header(VARY, "Accept, Accept-Encoding"))
+fn entity_tag(stored: &Stored) -> String {
+    format!("\"{}\"", stored.hash)
 }
 
-fn whole(parts: &Parts, stored: &Stored, encoding: Encoding, content_type: &'static str) -> ApiResult<Answer> {
-    let packed = stored.packed(encoding);
+/// Whether the client has a document already.
+fn is_known(parts: &Parts, stored: &Stored) -> bool {
+    match text(parts, &IF_NONE_MATCH) {
+        Some(tags) => names_tag(tags, &entity_tag(stored)),
+        None => unchanged_since(parts, stored.modified),
+    }
+}
+
+/// A document, compressed for those who can read it where that is worth it.
+fn whole(parts: &Parts, document: Arc<Rendered>, content_type: &'static str) -> Answer {
     let takes_gzip = text(parts, &ACCEPT_ENCODING)
         .is_some_and(|encodings| encodings.split(',').any(|e| e.trim().split(';').next() == Some("gzip")));
-    // What is stored goes out as it is where compression is worth it. Answers above the limit are compressed on the way
-    // out, so the compressed form must stay below.
-    if takes_gzip && packed.len >= GZIP_BYTES_MIN && packed.gzip.len() < GZIP_BYTES_MIN {
-        return Ok(
-            Answer::new(200, content_type, ResponseBody::full(packed.gzip.clone())).header(CONTENT_ENCODING, "gzip")
-        );
+    if takes_gzip && document.len() >= GZIP_BYTES_MIN {
+        let body = ResponseBody::Document(Box::new(DocumentBody::gzip(document)));
+        return Answer::new(200, content_type, body).header(CONTENT_ENCODING, "gzip");
     }
-    Ok(Answer::new(200, content_type, ResponseBody::full(packed.unpack()?)))
+    Answer::new(200, content_type, ResponseBody::Document(Box::new(DocumentBody::identity(document))))
 }
 
 /// The index. Upstream's answer has no entity tag and is called plain text; clients depend on neither.
-fn index(parts: &Parts, stored: &Stored) -> ApiResult<Answer> {
-    let answer = match unchanged_since(parts, stored) {
+fn index(parts: &Parts, index: &Index) -> Answer {
+    let answer = match unchanged_since(parts, index.modified) {
         true => Answer::new(304, TEXT, ResponseBody::empty()),
-        false => Answer::new(200, TEXT, ResponseBody::full(stored.packed(Encoding::Json).unpack()?)),
+        false => Answer::new(200, TEXT, ResponseBody::full(index.text.clone())),
     };
-    Ok(answer.header(LAST_MODIFIED, &http_date(stored.modified)))
+    answer.header(LAST_MODIFIED, &http_date(index.modified))
 }
 
 fn not_acceptable() -> Answer {
@@ -154,10 +167,10 @@ fn names_tag(list: &str, etag: &str) -> bool {
     list.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
-fn unchanged_since(parts: &Parts, stored: &Stored) -> bool {
+fn unchanged_since(parts: &Parts, modified: Timestamp) -> bool {
     text(parts, &IF_MODIFIED_SINCE)
         .and_then(|since| rfc2822::DateTimeParser::new().parse_timestamp(since).ok())
-        .is_some_and(|since| stored.modified.as_second() <= since.as_second())
+        .is_some_and(|since| modified.as_second() <= since.as_second())
 }
 
 fn http_date(time: Timestamp) -> String {

@@ -100,6 +100,12 @@ pub fn put_nested(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8
     put_message(out, number, write);
 }
 
+/// Writes what stands before a message of this length, whose content comes from elsewhere.
+pub fn put_head(out: &mut Vec<u8>, number: u32, len: usize) {
+    put_tag(out, number, WireType::Bytes);
+    put_varint(out, len as u64);
+}
+
 fn put_fields(out: &mut Vec<u8>, fields: &[Field], extensions: u32, value: &Value) {
     for (name, number, kind) in fields {
         if let Some(value) = value.get(name) {

@@ -18,6 +18,8 @@ pub enum ResponseBody {
     List(Box<ListBody>),
     /// Events as they happen.
     Watch(Box<WatchBody>),
+    /// An OpenAPI document, unpacked or not on the way out.
+    Document(Box<crate::openapi::DocumentBody>),
     /// Any other body, compressed.
     Gzip(Box<crate::encode::gzip::GzipBody>),
 }
@@ -41,6 +43,7 @@ impl Body for ResponseBody {
             Self::Full(bytes) => Poll::Ready(bytes.take().filter(|b| !b.is_empty())),
             Self::List(list) => Poll::Ready(list.next_chunk()),
             Self::Watch(watch) => watch.poll_chunk(cx),
+            Self::Document(document) => Poll::Ready(document.next_chunk()),
             Self::Gzip(gzip) => return Pin::new(gzip.as_mut()).poll_frame(cx),
         };
         chunk.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
@@ -53,6 +56,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Self::Document(document) => SizeHint::with_exact(document.bytes_left()),
             _ => SizeHint::default(),
         }
     }

@@ -21,20 +21,20 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        Self { openapi: OpenApi::default(), registry: Arc::new(registry()) }
+        Self { openapi: OpenApi::default(), registry: registry() }
     }
 
-    fn get(&self, url: &str, headers: &[(&str, &str)]) -> Answer {
-        self.try_get(url, headers).expect("an OpenAPI path")
+    async fn get(&self, url: &str, headers: &[(&str, &str)]) -> Answer {
+        self.try_get(url, headers).await.expect("an OpenAPI path")
     }
 
-    fn try_get(&self, url: &str, headers: &[(&str, &str)]) -> Option<Answer> {
+    async fn try_get(&self, url: &str, headers: &[(&str, &str)]) -> Option<Answer> {
         let mut request = Request::get(url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (parts, ()): (Parts, ()) = request.body(()).expect("a request").into_parts();
-        self.openapi.answer(&self.registry, &parts, parts.uri.path()).expect("no failure")
+        self.openapi.answer(&self.registry, &parts, parts.uri.path()).await.expect("no failure")
     }
 }
 
@@ -49,8 +49,8 @@ async fn body(answer: Answer) -> Vec<u8> {
     }
 }
 
-#[test]
-fn the_client_chooses_the_encoding() {
+#[tokio::test]
+async fn the_client_chooses_the_encoding() {
     let server = Server::new();
     let json = "application/json";
     let protobuf = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
@@ -62,11 +62,11 @@ fn the_client_chooses_the_encoding() {
         (V3_PROTOBUF_WITH_AT, protobuf),
         ("application/json;q=0.5, application/com.github.proto-openapi.spec.v3@v1.0+protobuf", protobuf),
     ] {
-        let answer = server.get(RBAC, &[("accept", accept)]);
+        let answer = server.get(RBAC, &[("accept", accept)]).await;
         assert_eq!((answer.status, answer.content_type.as_bytes()), (200, expected.as_bytes()), "{accept}");
     }
     for accept in ["text/html", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"] {
-        let answer = server.get(RBAC, &[("accept", accept)]);
+        let answer = server.get(RBAC, &[("accept", accept)]).await;
         assert_eq!((answer.status, header(&answer, "vary")), (406, Some("Accept")), "{accept}");
     }
 }
@@ -75,61 +75,65 @@ fn the_client_chooses_the_encoding() {
 async fn the_index_leads_to_documents_that_may_be_kept_for_ever() {
     let server = Server::new();
     let index: serde_json::Value =
-        serde_json::from_slice(&body(server.get("/openapi/v3", &[])).await).expect("the index is JSON");
+        serde_json::from_slice(&body(server.get("/openapi/v3", &[]).await).await).expect("the index is JSON");
     let url = index["paths"]["apis/rbac.authorization.k8s.io/v1"]["serverRelativeURL"].as_str().expect("an address");
-    let answer = server.get(url, &[]);
+    let answer = server.get(url, &[]).await;
     assert_eq!(answer.status, 200);
     assert_eq!(header(&answer, "cache-control"), Some("public, immutable"));
     assert!(header(&answer, "expires").is_some_and(|expires| expires.ends_with(" UTC")));
 
-    let stale = server.get(&format!("{RBAC}?hash=ABC"), &[]);
+    let stale = server.get(&format!("{RBAC}?hash=ABC"), &[]).await;
     assert_eq!((stale.status, header(&stale, "location")), (301, Some(url)));
-    assert_eq!(header(&server.get(RBAC, &[]), "cache-control"), None);
+    assert_eq!(header(&server.get(RBAC, &[]).await, "cache-control"), None);
 }
 
-#[test]
-fn what_the_client_has_is_not_sent_again() {
+#[tokio::test]
+async fn what_the_client_has_is_not_sent_again() {
     let server = Server::new();
     for path in [RBAC, "/openapi/v2"] {
-        let first = server.get(path, &[]);
+        let first = server.get(path, &[]).await;
         let etag = header(&first, "etag").expect("an entity tag").to_owned();
         for known in [etag.clone(), format!("W/{etag}"), format!("\"other\", {etag}")] {
-            assert_eq!(server.get(path, &[("if-none-match", &known)]).status, 304, "{known}");
+            assert_eq!(server.get(path, &[("if-none-match", &known)]).await.status, 304, "{known}");
         }
-        assert_eq!(server.get(path, &[("if-none-match", "\"other\"")]).status, 200);
+        assert_eq!(server.get(path, &[("if-none-match", "\"other\"")]).await.status, 200);
         let modified = header(&first, "last-modified").expect("a time").to_owned();
-        assert_eq!(server.get(path, &[("if-modified-since", &modified)]).status, 304);
+        assert_eq!(server.get(path, &[("if-modified-since", &modified)]).await.status, 304);
         let long_ago = [("if-modified-since", "Thu, 01 Jan 1970 00:00:00 GMT")];
-        assert_eq!(server.get(path, &long_ago).status, 200);
+        assert_eq!(server.get(path, &long_ago).await.status, 200);
     }
 }
 
 #[tokio::test]
 async fn compressed_answers_unpack_to_the_plain_ones() {
     let server = Server::new();
-    let packed = server.get("/openapi/v2", &[("accept-encoding", "br, gzip")]);
+    let packed = server.get("/openapi/v2", &[("accept-encoding", "br, gzip")]).await;
     assert_eq!(header(&packed, "content-encoding"), Some("gzip"));
     let packed = body(packed).await;
     let mut unpacked = Vec::new();
     std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed.as_slice()), &mut unpacked).expect("gzip");
-    assert_eq!(unpacked, body(server.get("/openapi/v2", &[])).await);
+    assert_eq!(unpacked, body(server.get("/openapi/v2", &[]).await).await);
 }
 
-#[test]
-fn documents_change_with_what_is_served() {
+#[tokio::test]
+async fn documents_change_with_what_is_served() {
     let mut server = Server::new();
-    let before = header(&server.get("/openapi/v2", &[]), "etag").map(str::to_owned);
+    let before = header(&server.get("/openapi/v2", &[]).await, "etag").map(str::to_owned);
     let without_rbac = bailiwick_api::native_resources().into_iter().filter(|r| !r.group.starts_with("rbac")).collect();
     server.registry = Arc::new(Registry::new(&crate::registry::TenantId::root(), without_rbac));
-    assert_eq!(server.get(RBAC, &[]).status, 404);
-    assert_ne!(header(&server.get("/openapi/v2", &[]), "etag").map(str::to_owned), before);
+    assert_eq!(server.get(RBAC, &[]).await.status, 404);
+    assert_ne!(header(&server.get("/openapi/v2", &[]).await, "etag").map(str::to_owned), before);
 }
 
-#[test]
-fn other_paths_are_not_ours() {
+#[tokio::test]
+async fn other_paths_are_not_ours() {
     let server = Server::new();
     for path in ["/openapi", "/openapi/v2/", "/openapi/v4", "/version"] {
-        assert!(server.try_get(path, &[]).is_none(), "{path}");
+        assert!(server.try_get(path, &[]).await.is_none(), "{path}");
     }
-    assert_eq!(server.get("/openapi/v3/", &[]).status, 404);
+    for name in
+        ["", "api/v2", "apis/", "apis/nosuch", "apis/nosuch/v1", "apis//v1", "apis/rbac.authorization.k8s.io/v2"]
+    {
+        assert_eq!(server.get(&format!("/openapi/v3/{name}"), &[]).await.status, 404, "{name}");
+    }
 }

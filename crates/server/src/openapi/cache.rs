@@ -1,161 +1,312 @@
-//! Documents that were asked for, compressed. They are as small as they can be kept: a document is wanted by many
-//! clients once, and then not for long.
+//! Documents that were asked for. A document's identity (its hash) comes from what it would be made of, its bytes are made
+//! when somebody wants them, and both are kept until one of the resources it is about changes.
+//!
+//! The lock is held for looking up only; documents are made on threads for blocking work, each once however many wait.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_schema::openapi::Form;
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use jiff::Timestamp;
+use serde_json::json;
 use sha2::{Digest, Sha512};
+use tokio::sync::OnceCell;
 
-use super::document::{Document, Encoding, names};
-use crate::registry::Registry;
+use super::assemble::{Author, NativePart, assemble};
+use super::custom::{Custom, Part, shape};
+use super::custom_paths::{Template, scale};
+use super::document::{Document, Encoding, Subject, has_native, names};
+use super::operation::SharedParameters;
+use super::piece::{Packer, Rendered};
+use crate::registry::{Registry, Served};
 
 /// Built documents.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct OpenApi {
-    cache: Mutex<Cache>,
+    cache: Arc<Mutex<Cache>>,
 }
 
-/// The documents of one registry.
+/// What is known of the documents of one registry.
 #[derive(Default)]
 struct Cache {
     registry: Weak<Registry>,
-    documents: HashMap<Key, Stored>,
-    index: Option<Stored>,
+    documents: HashMap<Key, Arc<Stored>>,
+    /// Documents of an earlier registry, which may still be the same.
+    earlier: HashMap<Key, Arc<Stored>>,
+    index: Option<Index>,
+    earlier_index: Option<Index>,
+    /// By the address of the resource, which the reference beside it keeps from being used again.
+    customs: HashMap<usize, (Weak<Served>, Arc<Custom>)>,
+    natives: Arc<Natives>,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Key {
+/// The native parts of documents, which live as long as the native resources do.
+#[derive(Default)]
+struct Natives {
+    members: Vec<Weak<Served>>,
+    parts: Mutex<HashMap<(Source, Encoding), Arc<Native>>>,
+}
+
+struct Native {
+    part: NativePart,
+    digest: [u8; 64],
+}
+
+/// A document's name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
     V2,
     V3(String),
 }
 
+/// Which native part a document has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Source {
+    /// `None` for what all documents of custom resources share.
+    key: Option<Key>,
+    /// With the kind of scale subresources.
+    scale: bool,
+}
+
 /// A document's identity and its bytes in both encodings, once asked for.
-#[derive(Clone)]
 pub(super) struct Stored {
-    /// The hash of the JSON text; the protobuf form has the same, and `Vary` keeps them apart.
+    /// The protobuf form has the same, and `Vary` keeps them apart.
     pub hash: Arc<str>,
     pub modified: Timestamp,
-    json: Packed,
-    protobuf: Option<Packed>,
+    json: OnceCell<Arc<Rendered>>,
+    protobuf: OnceCell<Arc<Rendered>>,
 }
 
-/// Gzipped bytes.
+/// The list of version 3 documents with the addresses of their present content.
 #[derive(Clone)]
-pub(super) struct Packed {
-    pub gzip: Bytes,
-    /// The size unpacked.
-    pub len: usize,
-}
-
-impl Packed {
-    fn new(bytes: &[u8]) -> ApiResult<Self> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(bytes).map_err(ApiError::internal)?;
-        let mut gzip = encoder.finish().map_err(ApiError::internal)?;
-        gzip.shrink_to_fit();
-        Ok(Self { gzip: gzip.into(), len: bytes.len() })
-    }
-
-    pub(super) fn unpack(&self) -> ApiResult<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(self.len);
-        GzDecoder::new(self.gzip.as_ref()).read_to_end(&mut bytes).map_err(ApiError::internal)?;
-        Ok(bytes)
-    }
-}
-
-impl Stored {
-    fn new(json: &[u8]) -> ApiResult<Self> {
-        let hash = format!("{:X}", Sha512::digest(json)).into();
-        Ok(Self { hash, modified: Timestamp::now(), json: Packed::new(json)?, protobuf: None })
-    }
-
-    pub(super) fn packed(&self, encoding: Encoding) -> &Packed {
-        match encoding {
-            Encoding::Json => &self.json,
-            Encoding::Protobuf => self.protobuf.as_ref().unwrap_or(&self.json),
-        }
-    }
+pub(super) struct Index {
+    pub text: Bytes,
+    pub modified: Timestamp,
 }
 
 impl OpenApi {
-    /// The version 2 document.
-    pub(super) fn v2(&self, registry: &Arc<Registry>, encoding: Encoding) -> ApiResult<Stored> {
-        let found = self
-            .with_cache(registry, |cache| cache.document(Key::V2, encoding, || Some(Document::everything(registry))))?;
-        found.ok_or_else(|| ApiError::internal("there is no OpenAPI document"))
-    }
-
-    /// The version 3 document of this name; `None` when there is none.
-    pub(super) fn v3(&self, registry: &Arc<Registry>, name: &str, encoding: Encoding) -> ApiResult<Option<Stored>> {
-        self.with_cache(registry, |cache| {
-            cache.document(Key::V3(name.to_owned()), encoding, || Document::named(registry, name))
-        })
-    }
-
-    /// The list of version 3 documents with the addresses of their present content.
-    pub(super) fn index(&self, registry: &Arc<Registry>) -> ApiResult<Stored> {
-        self.with_cache(registry, |cache| {
-            if let Some(index) = &cache.index {
-                return Ok(index.clone());
-            }
-            let mut paths = serde_json::Map::new();
-            for name in names(registry) {
-                let document =
-                    cache.document(Key::V3(name.clone()), Encoding::Json, || Document::named(registry, &name))?;
-                if let Some(document) = document {
-                    let url = super::address(&name, &document.hash);
-                    paths.insert(name, serde_json::json!({"serverRelativeURL": url}));
-                }
-            }
-            let text = serde_json::json!({"paths": paths}).to_string();
-            let index = Stored::new(text.as_bytes())?;
-            cache.index = Some(index.clone());
-            Ok(index)
-        })
-    }
-
-    /// Works on the documents of this registry, forgetting those of another.
-    fn with_cache<T>(&self, registry: &Arc<Registry>, work: impl FnOnce(&mut Cache) -> T) -> T {
-        // A panic while a document was built leaves nothing half done behind: documents are stored when complete.
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.registry.as_ptr() != Arc::as_ptr(registry) {
-            *cache = Cache { registry: Arc::downgrade(registry), ..Cache::default() };
+    /// What is known of a document; `None` when there is no such document.
+    pub(super) async fn stored(&self, registry: &Arc<Registry>, key: Key) -> ApiResult<Option<Arc<Stored>>> {
+        if let Some(stored) = self.lock(registry).documents.get(&key) {
+            return Ok(Some(stored.clone()));
         }
-        work(&mut cache)
+        let (this, registry) = (self.clone(), registry.clone());
+        blocking(move || this.identify(&registry, &key)).await
+    }
+
+    /// The bytes of a document.
+    pub(super) async fn rendered(
+        &self,
+        registry: &Arc<Registry>,
+        key: Key,
+        stored: &Stored,
+        encoding: Encoding,
+    ) -> ApiResult<Arc<Rendered>> {
+        let cell = match encoding {
+            Encoding::Json => &stored.json,
+            Encoding::Protobuf => &stored.protobuf,
+        };
+        let build = || {
+            let (this, registry) = (self.clone(), registry.clone());
+            blocking(move || this.render(&registry, &key, encoding).map(Arc::new))
+        };
+        cell.get_or_try_init(build).await.cloned()
+    }
+
+    /// The list of version 3 documents.
+    pub(super) async fn index(&self, registry: &Arc<Registry>) -> ApiResult<Index> {
+        if let Some(index) = &self.lock(registry).index {
+            return Ok(index.clone());
+        }
+        let (this, registry) = (self.clone(), registry.clone());
+        blocking(move || this.list(&registry)).await
+    }
+
+    fn list(&self, registry: &Arc<Registry>) -> ApiResult<Index> {
+        let mut paths = serde_json::Map::new();
+        for name in names(registry) {
+            if let Some(document) = self.identify(registry, &Key::V3(name.clone()))? {
+                let url = super::address(&name, &document.hash);
+                paths.insert(name, json!({"serverRelativeURL": url}));
+            }
+        }
+        let text = Bytes::from(json!({"paths": paths}).to_string());
+        let mut cache = self.lock(registry);
+        let index = match cache.earlier_index.take().filter(|earlier| earlier.text == text) {
+            Some(same) => same,
+            None => Index { text, modified: Timestamp::now() },
+        };
+        cache.index = Some(index.clone());
+        Ok(index)
+    }
+
+    /// A document's identity, without its bytes unless they are native.
+    fn identify(&self, registry: &Arc<Registry>, key: &Key) -> ApiResult<Option<Arc<Stored>>> {
+        if let Some(stored) = self.lock(registry).documents.get(key) {
+            return Ok(Some(stored.clone()));
+        }
+        let Some(plan) = Plan::of(registry, key) else { return Ok(None) };
+        let Some(native) = self.native(registry, &plan.source, form_of(key), Encoding::Json)? else {
+            return Ok(None);
+        };
+        let mut hash = Sha512::new();
+        hash.update(native.digest);
+        self.customs(registry, &plan).iter().for_each(|custom| hash.update(custom.fingerprint));
+        let hash: Arc<str> = format!("{:X}", hash.finalize()).into();
+
+        let mut cache = self.lock(registry);
+        let same = cache.earlier.remove(key).filter(|earlier| earlier.hash == hash);
+        let fresh = || {
+            let (json, protobuf) = (OnceCell::new(), OnceCell::new());
+            Arc::new(Stored { hash, modified: Timestamp::now(), json, protobuf })
+        };
+        Ok(Some(cache.documents.entry(key.clone()).or_insert_with(|| same.unwrap_or_else(fresh)).clone()))
+    }
+
+    pub(super) fn render(&self, registry: &Arc<Registry>, key: &Key, encoding: Encoding) -> ApiResult<Rendered> {
+        let gone = || ApiError::internal("the OpenAPI document is gone");
+        let form = form_of(key);
+        let plan = Plan::of(registry, key).ok_or_else(gone)?;
+        let native = self.native(registry, &plan.source, form, encoding)?.ok_or_else(gone)?;
+        let customs = self.customs(registry, &plan);
+        let mut packer = Packer::new();
+        let mut parts: Vec<&Part> = Vec::with_capacity(customs.len());
+        let mut parameters = SharedParameters::new();
+        let mut shapes = Vec::new();
+        for (custom, served) in customs.iter().zip(&plan.customs) {
+            let Some(ty) = &served.resource.custom else { continue };
+            parts.push(custom.part(&served.resource, ty, form, encoding, &mut packer)?);
+            let shape = shape(&served.resource);
+            if !shapes.contains(&shape) {
+                shapes.push(shape);
+                parameters.extend(Template::of(shape, form).shared.clone());
+            }
+        }
+        assemble(form, encoding, plan.author, &native.part, &parts, &parameters, &mut packer)
+    }
+
+    /// What is kept for each custom resource of a document.
+    fn customs(&self, registry: &Arc<Registry>, plan: &Plan<'_>) -> Vec<Arc<Custom>> {
+        let address = |served: &Arc<Served>| Arc::as_ptr(served) as usize;
+        let known: Vec<Option<Arc<Custom>>> = {
+            let cache = self.lock(registry);
+            plan.customs.iter().map(|s| cache.customs.get(&address(s)).map(|(_, custom)| custom.clone())).collect()
+        };
+        let all = plan.customs.iter().zip(known).filter_map(|(served, known)| {
+            let ty = served.resource.custom.as_deref()?;
+            Some((*served, known.unwrap_or_else(|| Arc::new(Custom::new(&served.resource, ty)))))
+        });
+        let all: Vec<(&Arc<Served>, Arc<Custom>)> = all.collect();
+        let mut cache = self.lock(registry);
+        all.into_iter()
+            .map(|(served, custom)| {
+                let kept = cache.customs.entry(address(served)).or_insert_with(|| (Arc::downgrade(served), custom));
+                kept.1.clone()
+            })
+            .collect()
+    }
+
+    /// The native part of a document; `None` when there is no such document.
+    fn native(
+        &self,
+        registry: &Arc<Registry>,
+        source: &Source,
+        form: Form,
+        encoding: Encoding,
+    ) -> ApiResult<Option<Arc<Native>>> {
+        let natives = self.lock(registry).natives.clone();
+        let at = (source.clone(), encoding);
+        if let Some(native) = lock(&natives.parts).get(&at) {
+            return Ok(Some(native.clone()));
+        }
+        let document = match &source.key {
+            None => Some(Document::shared(registry)),
+            Some(Key::V2) => Some(Document::everything(registry)),
+            Some(Key::V3(name)) => Subject::parse(name).and_then(|subject| Document::about(registry, subject)),
+        };
+        let Some(document) = document else { return Ok(None) };
+        let document = document.with(scale().filter(|_| source.scale));
+        let sections = document.sections(form, encoding).map_err(ApiError::internal)?;
+        let mut digest = Sha512::new();
+        digest.update(&sections.paths);
+        digest.update(&sections.definitions);
+        let part = NativePart::new(sections, &mut Packer::new())?;
+        let native = Arc::new(Native { part, digest: digest.finalize().into() });
+        Ok(Some(lock(&natives.parts).entry(at).or_insert(native).clone()))
+    }
+
+    /// What is known of this registry's documents, after putting aside what was known of another's.
+    fn lock(&self, registry: &Arc<Registry>) -> MutexGuard<'_, Cache> {
+        let mut cache = lock(&self.cache);
+        if cache.registry.as_ptr() != Arc::as_ptr(registry) {
+            cache.enter(registry);
+        }
+        cache
     }
 }
 
 impl Cache {
-    /// The stored document, built as far as this encoding needs.
-    fn document(
-        &mut self,
-        key: Key,
-        encoding: Encoding,
-        build: impl FnOnce() -> Option<Document>,
-    ) -> ApiResult<Option<Stored>> {
-        let form = if key == Key::V2 { Form::V2 } else { Form::V3 };
-        let mut stored = match self.documents.get(&key) {
-            Some(stored) if encoding == Encoding::Json || stored.protobuf.is_some() => return Ok(Some(stored.clone())),
-            stored => stored.cloned(),
-        };
-        let Some(document) = build() else { return Ok(None) };
-        let encode = |encoding| document.encode(form, encoding).map_err(ApiError::internal);
-        let mut complete = match stored.take() {
-            Some(stored) => stored,
-            None => Stored::new(&encode(Encoding::Json)?)?,
-        };
-        if encoding == Encoding::Protobuf {
-            complete.protobuf = Some(Packed::new(&encode(Encoding::Protobuf)?)?);
+    fn enter(&mut self, registry: &Arc<Registry>) {
+        self.registry = Arc::downgrade(registry);
+        let documents = std::mem::take(&mut self.documents);
+        self.earlier.extend(documents);
+        self.earlier.retain(|key, _| Plan::of(registry, key).is_some());
+        self.earlier_index = self.index.take().or_else(|| self.earlier_index.take());
+        self.customs.retain(|_, (served, _)| served.strong_count() > 0);
+        let members: Vec<&Arc<Served>> = registry.all().filter(|served| served.resource.custom.is_none()).collect();
+        let same = members.len() == self.natives.members.len()
+            && members.iter().zip(&self.natives.members).all(|(served, known)| Arc::as_ptr(served) == known.as_ptr());
+        if !same {
+            let members = members.into_iter().map(Arc::downgrade).collect();
+            self.natives = Arc::new(Natives { members, parts: Mutex::default() });
         }
-        self.documents.insert(key, complete.clone());
-        Ok(Some(complete))
     }
+}
+
+/// What a document is made of.
+struct Plan<'a> {
+    source: Source,
+    author: Author,
+    customs: Vec<&'a Arc<Served>>,
+}
+
+impl<'a> Plan<'a> {
+    /// `None` when there is no such document.
+    fn of(registry: &'a Registry, key: &Key) -> Option<Self> {
+        let (resources, author) = match key {
+            Key::V2 => (registry.all().collect(), Author::Server),
+            Key::V3(name) => match Subject::parse(name)? {
+                Subject::GroupVersion(group, version) => {
+                    let resources = registry.resources_of(group, version);
+                    (!resources.is_empty()).then_some(())?;
+                    let native = has_native(registry, group, version);
+                    (resources, if native { Author::Server } else { Author::Definitions })
+                }
+                Subject::Group(_) | Subject::General(_) => (Vec::new(), Author::Server),
+            },
+        };
+        let customs: Vec<_> = resources.into_iter().filter(|served| served.resource.custom.is_some()).collect();
+        let scale = customs.iter().any(|served| shape(&served.resource).scale);
+        let key = (author == Author::Server).then(|| key.clone());
+        Some(Self { source: Source { key, scale }, author, customs })
+    }
+}
+
+fn form_of(key: &Key) -> Form {
+    match key {
+        Key::V2 => Form::V2,
+        Key::V3(_) => Form::V3,
+    }
+}
+
+/// A panic while a document was made leaves nothing half done behind: what is stored is complete.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does work that takes long where it keeps no request waiting.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> ApiResult<T> + Send + 'static) -> ApiResult<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(ApiError::internal(error)))
 }

@@ -1,40 +1,67 @@
-//! Documents: which paths one describes, and its bytes. A document is written piece by piece, so that only its bytes are
-//! ever whole in memory.
-
-use std::io::Write;
+//! The native part of documents: which paths one describes, and what it says about them. [`super::assemble`] makes whole
+//! documents of it.
 
 use bailiwick_schema::openapi::{Definition, Descriptions, Form, Leaf, closure, gnostic};
 use bailiwick_schema::types::Types;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::names;
-use super::operation::{Content, Operation, PathItem, SharedParameters};
+use super::operation::{Content, Operation, PathItem, Schema, SharedParameters};
 use super::paths::{self, MEDIA, Paths, UNAUTHORIZED};
-use crate::discovery::KUBERNETES_VERSION;
 use crate::registry::Registry;
 
 /// How a document is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Encoding {
     Json,
     Protobuf,
 }
 
-/// The paths of a document and the group versions it speaks of.
+/// The native paths of a document and the group versions it speaks of.
 #[derive(Default)]
 pub(super) struct Document {
     paths: Paths,
     group_versions: Vec<(String, String)>,
+    /// Definitions that others than its paths refer to.
+    roots: Vec<Definition>,
+}
+
+/// The members of a document's paths and definitions, and the parameters version 2 keeps apart.
+pub(super) struct Sections {
+    pub paths: Vec<u8>,
+    pub definitions: Vec<u8>,
+    pub parameters: SharedParameters,
 }
 
 /// Documents that every server has besides those of groups and versions.
 const GENERAL: &[&str] = &[".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version"];
 
-/// The names of all version 3 documents: the paths they describe without the first slash.
+/// What a version 3 document is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject<'a> {
+    GroupVersion(&'a str, &'a str),
+    Group(&'a str),
+    General(&'a str),
+}
+
+impl<'a> Subject<'a> {
+    /// By the name of the document, which is the path it describes without the first slash.
+    pub(super) fn parse(name: &'a str) -> Option<Self> {
+        let segments: Vec<&str> = name.split('/').collect();
+        match segments.as_slice() {
+            ["api", version] => Some(Self::GroupVersion("", version)),
+            ["apis", group, version] if !group.is_empty() => Some(Self::GroupVersion(group, version)),
+            ["apis", group] if !group.is_empty() => Some(Self::Group(group)),
+            _ => GENERAL.contains(&name).then_some(Self::General(name)),
+        }
+    }
+}
+
+/// The names of all version 3 documents. Groups without native resources have none of their own.
 pub(super) fn names(registry: &Registry) -> Vec<String> {
     let mut names: Vec<String> = GENERAL.iter().map(|name| (*name).to_owned()).collect();
     for (group, versions) in registry.groups() {
-        if !group.is_empty() {
+        if !group.is_empty() && versions.iter().any(|version| has_native(registry, group, version)) {
             names.push(format!("apis/{group}"));
         }
         names
@@ -44,27 +71,29 @@ pub(super) fn names(registry: &Registry) -> Vec<String> {
     names
 }
 
+/// Whether a group version has resources that are not custom.
+pub(super) fn has_native(registry: &Registry, group: &str, version: &str) -> bool {
+    registry.resources_of(group, version).iter().any(|served| served.resource.custom.is_none())
+}
+
 impl Document {
-    /// The version 3 document of a name.
-    pub(super) fn named(registry: &Registry, name: &str) -> Option<Self> {
+    /// The native part of the version 3 document about a subject.
+    pub(super) fn about(registry: &Registry, subject: Subject<'_>) -> Option<Self> {
         let mut document = Self::default();
-        let segments: Vec<&str> = name.split('/').collect();
-        match segments.as_slice() {
-            ["api", version] => document.add_group_version(registry, "", version)?,
-            ["apis", group, version] if !group.is_empty() => document.add_group_version(registry, group, version)?,
-            ["apis", group] => document.add_group(registry, group)?,
-            _ if GENERAL.contains(&name) => document.add_general(name),
-            _ => return None,
+        match subject {
+            Subject::GroupVersion(group, version) => document.add_group_version(registry, group, version)?,
+            Subject::Group(group) => document.add_group(registry, group)?,
+            Subject::General(name) => document.add_general(name),
         }
         Some(document)
     }
 
-    /// Everything, as version 2 has it.
+    /// Everything native, as version 2 has it.
     pub(super) fn everything(registry: &Registry) -> Self {
         let mut document = Self::default();
         GENERAL.iter().for_each(|name| document.add_general(name));
         for (group, versions) in registry.groups() {
-            // Groups that are in the registry cannot be missing.
+            // Groups of custom resources only are not described, and neither are their versions.
             let _ = document.add_group(registry, group);
             for version in versions {
                 let _ = document.add_group_version(registry, group, version);
@@ -73,8 +102,25 @@ impl Document {
         document
     }
 
+    /// What documents of custom resources refer to.
+    pub(super) fn shared(registry: &Registry) -> Self {
+        let native = Types::native();
+        let types = [native.object_meta(), native.list_meta(), native.delete_options(), native.status()];
+        let roots = types.into_iter().map(Definition::Native).chain([Definition::Leaf(Leaf::Patch)]).collect();
+        let served = registry.groups().iter().flat_map(|(group, versions)| {
+            versions.iter().filter(|version| has_native(registry, group, version)).map(|v| (group.clone(), v.clone()))
+        });
+        Self { group_versions: served.collect(), roots, ..Self::default() }
+    }
+
+    /// With another definition.
+    pub(super) fn with(mut self, definition: Option<Definition>) -> Self {
+        self.roots.extend(definition);
+        self
+    }
+
     fn add_group_version(&mut self, registry: &Registry, group: &str, version: &str) -> Option<()> {
-        registry.has_group_version(group, version).then_some(())?;
+        has_native(registry, group, version).then_some(())?;
         self.group_versions.push((group.to_owned(), version.to_owned()));
         for served in registry.resources_of(group, version) {
             paths::add_resource(&mut self.paths, &served.resource);
@@ -87,7 +133,8 @@ impl Document {
     }
 
     fn add_group(&mut self, registry: &Registry, group: &str) -> Option<()> {
-        (!group.is_empty() && registry.groups().contains_key(group)).then_some(())?;
+        let versions = registry.groups().get(group).filter(|_| !group.is_empty())?;
+        versions.iter().any(|version| has_native(registry, group, version)).then_some(())?;
         let name = names::group(group);
         let mut operation = discovery(format!("get{}APIGroup", names::capitalized(&name)), name, "APIGroup");
         operation.text = "The versions of this group.".to_owned();
@@ -108,8 +155,10 @@ impl Document {
             "apis" => operation.text = "The groups and their versions.".to_owned(),
             "version" => {
                 operation.text = "The version of this server.".to_owned();
-                operation.responses =
-                    vec![("200", Content::Definition(Definition::Leaf(Leaf::VersionInfo))), UNAUTHORIZED];
+                operation.responses = vec![
+                    ("200", Content::Schema(Schema::Definition(Definition::Leaf(Leaf::VersionInfo)))),
+                    UNAUTHORIZED,
+                ];
                 operation.consumes = &["application/json"];
                 operation.produces = &["application/json"];
             }
@@ -133,106 +182,30 @@ impl Document {
         self.paths.insert(path, PathItem { operations: vec![operation] });
     }
 
-    /// The bytes of the document.
-    pub(super) fn encode(&self, form: Form, encoding: Encoding) -> std::io::Result<Vec<u8>> {
-        match (form, encoding) {
-            (Form::V3, Encoding::Json) => self.json_v3(),
-            (Form::V3, Encoding::Protobuf) => Ok(self.protobuf_v3()),
-            (Form::V2, Encoding::Json) => self.json_v2(),
-            (Form::V2, Encoding::Protobuf) => Ok(self.protobuf_v2()),
+    /// The document's members in this form.
+    pub(super) fn sections(&self, form: Form, encoding: Encoding) -> std::io::Result<Sections> {
+        let mut parameters = SharedParameters::new();
+        let mut paths = Vec::new();
+        for (path, item) in &self.paths {
+            let item = match form {
+                Form::V2 => item.v2(&mut parameters),
+                Form::V3 => item.v3(),
+            };
+            match (encoding, form) {
+                (Encoding::Json, _) => entry(&mut paths, path, &item)?,
+                (Encoding::Protobuf, Form::V2) => {
+                    gnostic::put_entry(&mut paths, gnostic::v2::document::PATH, &gnostic::v2::PATH_ITEM, path, &item);
+                }
+                (Encoding::Protobuf, Form::V3) => {
+                    gnostic::put_entry(&mut paths, gnostic::v3::document::PATH, &gnostic::v3::PATH_ITEM, path, &item);
+                }
+            }
         }
-    }
-
-    fn json_v3(&self) -> std::io::Result<Vec<u8>> {
-        let mut out = Vec::new();
-        write!(out, r#"{{"openapi":"3.0.0","info":{},"paths":{{"#, info())?;
-        entries(&mut out, self.paths.iter().map(|(path, item)| (path.as_str(), item.v3())))?;
-        out.extend_from_slice(br#"},"components":{"#);
-        let mut first = true;
-        self.each_definition(Form::V3, |name, definition| {
-            out.extend_from_slice(if first { br#""schemas":{"# } else { b"," });
-            first = false;
-            entry(&mut out, name, &definition)
+        let mut definitions = Vec::new();
+        self.each_definition(form, |name, definition| {
+            put_definition(&mut definitions, form, encoding, name, &definition)
         })?;
-        if !first {
-            out.extend_from_slice(b"},");
-        }
-        write!(out, r#""securitySchemes":{}}}}}"#, security())?;
-        Ok(out)
-    }
-
-    fn json_v2(&self) -> std::io::Result<Vec<u8>> {
-        let mut out = Vec::new();
-        let mut shared = SharedParameters::new();
-        write!(out, r#"{{"swagger":"2.0","info":{},"paths":{{"#, info())?;
-        entries(&mut out, self.paths.iter().map(|(path, item)| (path.as_str(), item.v2(&mut shared))))?;
-        out.extend_from_slice(br#"},"definitions":{"#);
-        let mut first = true;
-        self.each_definition(Form::V2, |name, definition| {
-            if !std::mem::take(&mut first) {
-                out.push(b',');
-            }
-            entry(&mut out, name, &definition)
-        })?;
-        let parameters = Value::Object(shared.into_iter().collect());
-        write!(
-            out,
-            r#"}},"parameters":{parameters},"securityDefinitions":{},"security":{}}}"#,
-            security(),
-            required_security()
-        )?;
-        Ok(out)
-    }
-
-    fn protobuf_v3(&self) -> Vec<u8> {
-        use gnostic::v3::{self, document};
-        let mut out = Vec::new();
-        gnostic::put(&mut out, document::OPENAPI, &v3::TEXT, &"3.0.0".into());
-        gnostic::put(&mut out, document::INFO, &v3::INFO, &info());
-        gnostic::put_nested(&mut out, document::PATHS, |out| {
-            for (path, item) in &self.paths {
-                gnostic::put_entry(out, document::PATH, &v3::PATH_ITEM, path, &item.v3());
-            }
-        });
-        gnostic::put_nested(&mut out, document::COMPONENTS, |out| {
-            let mut schemas = Vec::new();
-            let _ = self.each_definition(Form::V3, |name, definition| {
-                gnostic::put_entry(&mut schemas, document::ENTRY, &v3::SCHEMA_OR_REFERENCE, name, &definition);
-                Ok(())
-            });
-            if !schemas.is_empty() {
-                gnostic::put_nested(out, document::SCHEMAS, |out| out.extend_from_slice(&schemas));
-            }
-            gnostic::put(out, document::SECURITY_SCHEMES, &v3::SECURITY_SCHEMES, &security());
-        });
-        out
-    }
-
-    fn protobuf_v2(&self) -> Vec<u8> {
-        use gnostic::v2::{self, document};
-        let mut out = Vec::new();
-        let mut shared = SharedParameters::new();
-        gnostic::put(&mut out, document::SWAGGER, &v2::TEXT, &"2.0".into());
-        gnostic::put(&mut out, document::INFO, &v2::INFO, &info());
-        gnostic::put_nested(&mut out, document::PATHS, |out| {
-            for (path, item) in &self.paths {
-                gnostic::put_entry(out, document::PATH, &v2::PATH_ITEM, path, &item.v2(&mut shared));
-            }
-        });
-        gnostic::put_nested(&mut out, document::DEFINITIONS, |out| {
-            let _ = self.each_definition(Form::V2, |name, definition| {
-                gnostic::put_entry(out, document::ENTRY, &v2::SCHEMA, name, &definition);
-                Ok(())
-            });
-        });
-        gnostic::put_nested(&mut out, document::PARAMETERS, |out| {
-            for (name, parameter) in &shared {
-                gnostic::put_entry(out, document::ENTRY, &v2::PARAMETER, name, parameter);
-            }
-        });
-        gnostic::put(&mut out, document::SECURITY, &v2::SECURITY, &required_security());
-        gnostic::put(&mut out, document::SECURITY_DEFINITIONS, &v2::SECURITY_DEFINITIONS, &security());
-        out
+        Ok(Sections { paths, definitions, parameters })
     }
 
     /// Renders every definition the paths need, one after the other.
@@ -241,7 +214,8 @@ impl Document {
         form: Form,
         mut visit: impl FnMut(&str, Value) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let definitions = closure(self.paths.values().flat_map(PathItem::definitions));
+        let definitions =
+            closure(self.paths.values().flat_map(PathItem::definitions).chain(self.roots.iter().copied()));
         let descriptions = Descriptions::of(definitions.keys().copied());
         let group_versions: Vec<(&str, &str)> =
             self.group_versions.iter().map(|(group, version)| (group.as_str(), version.as_str())).collect();
@@ -255,7 +229,7 @@ impl Document {
 fn discovery(id: String, tag: String, kind: &str) -> Operation {
     let answer = Types::native()
         .by_gvk("", "v1", kind)
-        .map_or(Content::Nothing, |ty| Content::Definition(Definition::Native(ty)));
+        .map_or(Content::Nothing, |ty| Content::Schema(Schema::Definition(Definition::Native(ty))));
     Operation {
         method: "get",
         id,
@@ -270,34 +244,31 @@ fn discovery(id: String, tag: String, kind: &str) -> Operation {
     }
 }
 
-fn info() -> Value {
-    let mut numbers = KUBERNETES_VERSION.trim_start_matches('v').split('.');
-    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-    // Clients compare the title with upstream's.
-    json!({"title": "Kubernetes", "version": format!("{major}.{minor}")})
-}
-
-fn security() -> Value {
-    json!({"BearerToken": {
-        "description": "A bearer token.", "in": "header", "name": "authorization", "type": "apiKey",
-    }})
-}
-
-fn required_security() -> Value {
-    json!([{"BearerToken": []}])
-}
-
-fn entries<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = (&'a str, Value)>) -> std::io::Result<()> {
-    for (at, (name, value)) in entries.enumerate() {
-        if at > 0 {
-            out.push(b',');
+/// Writes a member of the definitions, after a comma when it is not the first.
+pub(super) fn put_definition(
+    out: &mut Vec<u8>,
+    form: Form,
+    encoding: Encoding,
+    name: &str,
+    definition: &Value,
+) -> std::io::Result<()> {
+    match (encoding, form) {
+        (Encoding::Json, _) => entry(out, name, definition)?,
+        (Encoding::Protobuf, Form::V2) => {
+            gnostic::put_entry(out, gnostic::v2::document::ENTRY, &gnostic::v2::SCHEMA, name, definition);
         }
-        entry(out, name, &value)?;
+        (Encoding::Protobuf, Form::V3) => {
+            gnostic::put_entry(out, gnostic::v3::document::ENTRY, &gnostic::v3::SCHEMA_OR_REFERENCE, name, definition);
+        }
     }
     Ok(())
 }
 
+/// Writes a member of a JSON object, after a comma when it is not the first.
 fn entry(out: &mut Vec<u8>, name: &str, value: &Value) -> std::io::Result<()> {
+    if !out.is_empty() {
+        out.push(b',');
+    }
     serde_json::to_writer(&mut *out, name)?;
     out.push(b':');
     Ok(serde_json::to_writer(out, value)?)

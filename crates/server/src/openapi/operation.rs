@@ -11,10 +11,18 @@ use sha2::{Digest, Sha256};
 
 use super::parameters::Parameter;
 
+/// A schema that the document defines by name.
+#[derive(Clone, Copy)]
+pub(super) enum Schema {
+    Definition(Definition),
+    /// Of this name; defined elsewhere.
+    Named(&'static str),
+}
+
 /// What a request body holds.
 #[derive(Clone)]
 pub(super) struct Body {
-    pub definition: Definition,
+    pub schema: Schema,
     pub required: bool,
     pub media_types: &'static [&'static str],
 }
@@ -24,7 +32,7 @@ pub(super) struct Body {
 pub(super) enum Content {
     Nothing,
     Text,
-    Definition(Definition),
+    Schema(Schema),
 }
 
 /// One operation.
@@ -52,16 +60,28 @@ pub(super) struct PathItem {
 /// Parameters that version 2 writes once for the whole document, by the name they get.
 pub(super) type SharedParameters = BTreeMap<String, Value>;
 
+impl Schema {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Definition(definition) => definition.name(),
+            Self::Named(name) => name,
+        }
+    }
+}
+
 impl PathItem {
     /// The definitions it refers to.
     pub(super) fn definitions(&self) -> impl Iterator<Item = Definition> {
         self.operations.iter().flat_map(|operation| {
-            let bodies = operation.body.iter().map(|body| body.definition);
+            let bodies = operation.body.iter().map(|body| body.schema);
             let answers = operation.responses.iter().filter_map(|(_, content)| match content {
-                Content::Definition(definition) => Some(*definition),
+                Content::Schema(schema) => Some(*schema),
                 _ => None,
             });
-            bodies.chain(answers)
+            bodies.chain(answers).filter_map(|schema| match schema {
+                Schema::Definition(definition) => Some(definition),
+                Schema::Named(_) => None,
+            })
         })
     }
 
@@ -128,7 +148,7 @@ impl Operation {
         }
         if let Some(body) = &self.body {
             let mut request = Map::new();
-            request.insert("content".into(), content(body.media_types, &reference(body.definition, Form::V3)));
+            request.insert("content".into(), content(body.media_types, &reference(body.schema, Form::V3)));
             if body.required {
                 request.insert("required".into(), true.into());
             }
@@ -179,12 +199,12 @@ impl Operation {
 impl Body {
     /// The body as a parameter. Bodies that all kinds have in common are shared.
     fn v2(&self, shared: &mut SharedParameters) -> Value {
-        let mut parameter = json!({"name": "body", "in": "body", "schema": reference(self.definition, Form::V2)});
+        let mut parameter = json!({"name": "body", "in": "body", "schema": reference(self.schema, Form::V2)});
         if self.required {
             parameter["required"] = true.into();
         }
-        let generic = self.definition.name() == Leaf::Patch.name()
-            || self.definition.name() == Types::native().delete_options().name;
+        let generic =
+            self.schema.name() == Leaf::Patch.name() || self.schema.name() == Types::native().delete_options().name;
         if generic { share_value("body", parameter, shared) } else { parameter }
     }
 }
@@ -194,13 +214,13 @@ impl Content {
         match self {
             Self::Nothing => None,
             Self::Text => Some(json!({"type": "string"})),
-            Self::Definition(definition) => Some(reference(definition, form)),
+            Self::Schema(schema) => Some(reference(schema, form)),
         }
     }
 }
 
-fn reference(definition: Definition, form: Form) -> Value {
-    json!({"$ref": form.reference(definition.name())})
+fn reference(schema: Schema, form: Form) -> Value {
+    json!({"$ref": form.reference(schema.name())})
 }
 
 fn content(media_types: &[&str], schema: &Value) -> Value {

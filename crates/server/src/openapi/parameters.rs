@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
+use super::paths::Place;
+
 /// Where a parameter is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
@@ -32,6 +34,17 @@ impl Parameter {
         let (ty, text) =
             PARAMETERS.iter().find(|(known, ..)| *known == name).map_or(("string", ""), |(_, ty, text)| (*ty, *text));
         Self { name, location, ty, text: text.into() }
+    }
+
+    /// The parameters of these names, with the object's name and namespace where the path has them, by name.
+    pub(super) fn all(names: &[&'static str], place: Place, object: Option<&str>) -> Vec<Self> {
+        let mut parameters: Vec<Self> = names.iter().map(|name| Self::named(name)).collect();
+        parameters.extend(object.map(Self::name_of));
+        if place == Place::Namespaced {
+            parameters.push(Self::named("namespace"));
+        }
+        parameters.sort_by_key(|parameter| parameter.name);
+        parameters
     }
 
     /// As version 3 writes it.

@@ -9,7 +9,7 @@ use bailiwick_schema::types::Types;
 use serde_json::{Value, json};
 
 use super::names::{self, article, capitalized};
-use super::operation::{Body, Content, Operation, PathItem};
+use super::operation::{Body, Content, Operation, PathItem, Schema};
 use super::parameters::{self, Parameter};
 
 pub(super) type Paths = BTreeMap<String, PathItem>;
@@ -49,7 +49,7 @@ struct Builder<'a> {
 
 /// Where an operation is: which objects its path can name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     AllNamespaces,
     Namespaced,
     Cluster,
@@ -115,7 +115,7 @@ impl<'a> Builder<'a> {
         let text = format!("List or watch {} objects.", self.resource.kind);
         let mut operation = self.operation("get", "list", self.id("list", "", place, ""), text);
         operation.parameters = self.parameters(parameters::LIST, place, None);
-        operation.responses = vec![("200", Content::Definition(list)), UNAUTHORIZED];
+        operation.responses = answers(&["200"], list);
         operation.produces = MEDIA_WATCH;
         Some(operation)
     }
@@ -258,22 +258,12 @@ impl<'a> Builder<'a> {
     }
 
     fn id(&self, verb: &str, before: &str, place: Place, after: &str) -> String {
-        let scope = if place == Place::Namespaced { "Namespaced" } else { "" };
-        let all = if place == Place::AllNamespaces { "ForAllNamespaces" } else { "" };
-        format!("{verb}{}{before}{scope}{}{after}{all}", self.group_version, self.resource.kind)
+        operation_id(verb, &self.group_version, before, place, &self.resource.kind, after)
     }
 
     /// The parameters of these names, with the object's name and namespace where the path has them, by name.
     fn parameters(&self, names: &[&'static str], place: Place, object: Option<&str>) -> Vec<Parameter> {
-        let mut parameters: Vec<Parameter> = names.iter().map(|name| Parameter::named(name)).collect();
-        if let Some(kind) = object {
-            parameters.push(Parameter::name_of(kind));
-        }
-        if place == Place::Namespaced {
-            parameters.push(Parameter::named("namespace"));
-        }
-        parameters.sort_by_key(|parameter| parameter.name);
-        parameters
+        Parameter::all(names, place, object)
     }
 
     fn object_of(&self, subresource: Option<&Subresource>) -> Definition {
@@ -299,23 +289,37 @@ impl<'a> Builder<'a> {
 
 pub(super) const UNAUTHORIZED: (&str, Content) = ("401", Content::Nothing);
 
+/// The id of an operation: its verb, where it is, and what stands before the scope and after the kind.
+pub(super) fn operation_id(
+    verb: &str,
+    group_version: &str,
+    before: &str,
+    place: Place,
+    kind: &str,
+    after: &str,
+) -> String {
+    let scope = if place == Place::Namespaced { "Namespaced" } else { "" };
+    let all = if place == Place::AllNamespaces { "ForAllNamespaces" } else { "" };
+    format!("{verb}{group_version}{before}{scope}{kind}{after}{all}")
+}
+
 /// Where the resources of a group version are.
 pub(super) fn base_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
 fn body(definition: Definition, media_types: &'static [&'static str]) -> Body {
-    Body { definition, required: true, media_types }
+    Body { schema: Schema::Definition(definition), required: true, media_types }
 }
 
 fn delete_options() -> Body {
-    Body { definition: Definition::Native(Types::native().delete_options()), required: false, media_types: ANY }
+    Body { required: false, ..body(Definition::Native(Types::native().delete_options()), ANY) }
 }
 
 fn watch_event() -> Option<Content> {
-    Types::native().by_gvk("", "v1", "WatchEvent").map(|ty| Content::Definition(Definition::Native(ty)))
+    Types::native().by_gvk("", "v1", "WatchEvent").map(|ty| Content::Schema(Schema::Definition(Definition::Native(ty))))
 }
 
 fn answers(codes: &[&'static str], definition: Definition) -> Vec<(&'static str, Content)> {
-    codes.iter().map(|code| (*code, Content::Definition(definition))).chain([UNAUTHORIZED]).collect()
+    codes.iter().map(|code| (*code, Content::Schema(Schema::Definition(definition)))).chain([UNAUTHORIZED]).collect()
 }

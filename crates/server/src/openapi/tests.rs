@@ -2,30 +2,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bailiwick_schema::openapi::Form;
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::document::{Document, Encoding, names};
+use super::DocumentBody;
+use super::cache::{Key, OpenApi};
+use super::document::{Encoding, names};
 use crate::registry::{Registry, TenantId};
 
-pub(super) fn registry() -> Registry {
-    Registry::new(&TenantId::root(), bailiwick_api::native_resources())
+pub(super) fn registry() -> Arc<Registry> {
+    Arc::new(Registry::new(&TenantId::root(), bailiwick_api::native_resources()))
 }
 
-fn json(document: &Document, form: Form) -> Value {
-    let bytes = document.encode(form, Encoding::Json).expect("a document can be written");
-    serde_json::from_slice(&bytes).expect("a document is JSON")
+pub(super) fn bytes(registry: &Arc<Registry>, key: &Key, encoding: Encoding) -> Vec<u8> {
+    let document = OpenApi::default().render(registry, key, encoding).expect("a document can be written");
+    let mut body = DocumentBody::identity(Arc::new(document));
+    std::iter::from_fn(|| body.next_chunk()).flatten().collect()
 }
 
-fn all_v3(registry: &Registry) -> Vec<(String, Document)> {
-    names(registry)
-        .into_iter()
-        .map(|name| {
-            let document = Document::named(registry, &name).expect("a listed document exists");
-            (name, document)
-        })
-        .collect()
+pub(super) fn json(registry: &Arc<Registry>, key: &Key) -> Value {
+    serde_json::from_slice(&bytes(registry, key, Encoding::Json)).expect("a document is JSON")
+}
+
+fn all_v3(registry: &Arc<Registry>) -> Vec<(String, Value)> {
+    let documents = names(registry).into_iter().map(|name| (name.clone(), json(registry, &Key::V3(name))));
+    documents.collect()
 }
 
 fn references(value: &Value, found: &mut BTreeSet<String>) {
@@ -42,7 +45,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-fn assert_references_resolve(name: &str, document: &Value) {
+pub(super) fn assert_references_resolve(name: &str, document: &Value) {
     let mut found = BTreeSet::new();
     references(document, &mut found);
     assert!(!found.is_empty() || !document.to_string().contains("$ref"));
@@ -56,9 +59,9 @@ fn assert_references_resolve(name: &str, document: &Value) {
 fn every_reference_leads_somewhere() {
     let registry = registry();
     for (name, document) in all_v3(&registry) {
-        assert_references_resolve(&name, &json(&document, Form::V3));
+        assert_references_resolve(&name, &document);
     }
-    assert_references_resolve("v2", &json(&Document::everything(&registry), Form::V2));
+    assert_references_resolve("v2", &json(&registry, &Key::V2));
 }
 
 /// The verbs of a resource by the action that documents them.
@@ -79,7 +82,7 @@ fn action(verb: &str) -> &'static str {
 #[test]
 fn every_verb_of_every_resource_has_an_operation() {
     let registry = registry();
-    let everything = json(&Document::everything(&registry), Form::V2);
+    let everything = json(&registry, &Key::V2);
     let operations: BTreeSet<(String, String)> = operations(&everything)
         .filter_map(|(path, operation)| {
             Some((path.to_owned(), operation.get("x-kubernetes-action")?.as_str()?.to_owned()))
@@ -107,7 +110,7 @@ fn every_verb_of_every_resource_has_an_operation() {
     }
 }
 
-fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
+pub(super) fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let paths = document["paths"].as_object().expect("paths");
     paths.iter().flat_map(|(path, item)| {
         let methods = item.as_object().into_iter().flatten().filter(|(name, _)| *name != "parameters");
@@ -117,7 +120,7 @@ fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
 
 #[test]
 fn operation_ids_are_unique() {
-    let everything = json(&Document::everything(&registry()), Form::V2);
+    let everything = json(&registry(), &Key::V2);
     let mut seen = BTreeSet::new();
     for (path, operation) in operations(&everything) {
         let id = operation["operationId"].as_str().expect("an id");
@@ -129,7 +132,6 @@ fn operation_ids_are_unique() {
 fn explain_finds_a_text_for_every_kind_and_field() {
     let registry = registry();
     for (name, document) in all_v3(&registry) {
-        let document = json(&document, Form::V3);
         let schemas = document.pointer("/components/schemas").and_then(Value::as_object);
         for (schema_name, schema) in schemas.into_iter().flatten() {
             assert!(schema.get("description").is_some(), "{name}: {schema_name}");
@@ -155,13 +157,12 @@ fn documents_say_what_upstream_says() {
     let registry = registry();
     let mut ours = BTreeMap::new();
     for (name, document) in all_v3(&registry) {
-        let document = json(&document, Form::V3);
         ours.insert(format!("v3 {name}"), digests(&document["paths"]));
         ours.entry(format!("v3 {name}"))
             .or_default()
             .extend(digests(document.pointer("/components/schemas").unwrap_or(&Value::Null)));
     }
-    let mut v2 = json(&Document::everything(&registry), Form::V2);
+    let mut v2 = json(&registry, &Key::V2);
     let shared = v2["parameters"].take();
     inline_parameters(&mut v2["paths"], &shared);
     let mut entries = digests(&v2["paths"]);
@@ -193,7 +194,7 @@ fn digests(entries: &Value) -> BTreeMap<String, String> {
 }
 
 /// Without descriptions, keys sorted.
-fn canonical(value: &Value, parent: &str) -> Value {
+pub(super) fn canonical(value: &Value, parent: &str) -> Value {
     match value {
         Value::Object(entries) => {
             let kept: BTreeMap<&String, &Value> = entries
@@ -208,7 +209,7 @@ fn canonical(value: &Value, parent: &str) -> Value {
 }
 
 /// Shared parameters have names made of hashes of texts, so they are compared where they are used.
-fn inline_parameters(value: &mut Value, shared: &Value) {
+pub(super) fn inline_parameters(value: &mut Value, shared: &Value) {
     match value {
         Value::Object(entries) => {
             let name = entries.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix("#/parameters/"));
@@ -263,20 +264,20 @@ fn nested<'a>(bytes: &'a [u8], path: &[u64]) -> Vec<&'a [u8]> {
     })
 }
 
-fn texts(bytes: &[u8], path: &[u64]) -> BTreeSet<String> {
+pub(super) fn texts(bytes: &[u8], path: &[u64]) -> BTreeSet<String> {
     nested(bytes, path).into_iter().map(|text| String::from_utf8(text.to_vec()).expect("UTF-8")).collect()
 }
 
-fn keys(value: &Value) -> BTreeSet<String> {
+pub(super) fn keys(value: &Value) -> BTreeSet<String> {
     value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
 }
 
 #[test]
 fn protobuf_carries_what_json_carries() {
     let registry = registry();
-    let document = Document::named(&registry, "apis/rbac.authorization.k8s.io/v1").expect("rbac is served");
-    let value = json(&document, Form::V3);
-    let bytes = document.encode(Form::V3, Encoding::Protobuf).expect("protobuf");
+    let key = Key::V3("apis/rbac.authorization.k8s.io/v1".to_owned());
+    let value = json(&registry, &key);
+    let bytes = super::tests::bytes(&registry, &key, Encoding::Protobuf);
     assert_eq!(texts(&bytes, &[4, 1, 1]), keys(&value["paths"]));
     assert_eq!(texts(&bytes, &[5, 1, 1, 1]), keys(&value["components"]["schemas"]));
     let ids = |method: &str| -> BTreeSet<String> {
@@ -287,21 +288,10 @@ fn protobuf_carries_what_json_carries() {
         assert_eq!(texts(&bytes, &[4, 1, 2, number, 5]), ids(method), "{method}");
     }
 
-    let document = Document::everything(&registry);
-    let value = json(&document, Form::V2);
-    let bytes = document.encode(Form::V2, Encoding::Protobuf).expect("protobuf");
+    let value = json(&registry, &Key::V2);
+    let bytes = super::tests::bytes(&registry, &Key::V2, Encoding::Protobuf);
     assert_eq!(texts(&bytes, &[8, 2, 1]), keys(&value["paths"]));
     assert_eq!(texts(&bytes, &[9, 1, 1]), keys(&value["definitions"]));
     assert_eq!(texts(&bytes, &[10, 1, 1]), keys(&value["parameters"]));
     assert_eq!(texts(&bytes, &[13, 1, 1]), BTreeSet::from(["BearerToken".to_owned()]));
-}
-
-#[test]
-fn documents_of_unknown_groups_do_not_exist() {
-    let registry = registry();
-    for name in
-        ["", "api/v2", "apis/", "apis/nosuch", "apis/nosuch/v1", "apis//v1", "apis/rbac.authorization.k8s.io/v2"]
-    {
-        assert!(Document::named(&registry, name).is_none(), "{name}");
-    }
 }

@@ -34,7 +34,7 @@ impl ApiServer {
             let (status, text) = health::answer(self, endpoint, single, query).await;
             return Ok(Answer::text(status, text));
         }
-        if let Some(answer) = self.openapi_answer(parts, path)? {
+        if let Some(answer) = self.openapi_answer(parts, path).await? {
             return Ok(answer);
         }
         match path {
