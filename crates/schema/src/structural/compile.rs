@@ -54,6 +54,7 @@ struct Compiler {
 }
 
 type Fields = Map<String, Value>;
+type Properties = Box<[(Box<str>, Arc<Schema>)]>;
 
 impl Compiler {
     fn schema(&mut self, json: &Value, place: Place, depth: usize) -> Result<Arc<Schema>, CompileError> {
@@ -105,12 +106,7 @@ impl Compiler {
         Ok(intern(schema))
     }
 
-    fn properties(
-        &mut self,
-        fields: &Fields,
-        place: Place,
-        depth: usize,
-    ) -> Result<Box<[(Box<str>, Arc<Schema>)]>, CompileError> {
+    fn properties(&mut self, fields: &Fields, place: Place, depth: usize) -> Result<Properties, CompileError> {
         let properties = match fields.get("properties") {
             None | Some(Value::Null) => return Ok(Box::default()),
             Some(properties) => properties.as_object().ok_or(CompileError::Malformed("properties"))?,

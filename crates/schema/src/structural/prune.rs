@@ -121,7 +121,8 @@ impl Pruner {
         }
         map.retain(|key, _| {
             let keep = specified(key);
-            if !keep && !(at.is_root() && is_meta_field(key)) {
+            let is_implied = at.is_root() && is_meta_field(key);
+            if !keep && !is_implied {
                 self.report(&at.field(key));
             }
             keep
