@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_admission::Chain;
+use bailiwick_apiextensions::conversion::WebhookConverters;
 use bailiwick_auth::authn::service_account::ServiceAccountTokens;
 use bailiwick_auth::authn::token_file::{TokenFile, TokenFileError};
 use bailiwick_auth::authn::x509::{ClientCertificates, RootsError};
@@ -28,7 +29,7 @@ use bailiwick_store::etcd::{self, EtcdStore};
 use jiff::Timestamp;
 use rustls::RootCertStore;
 
-use crate::{bootstrap, controllers, rbac_feed};
+use crate::{bootstrap, controllers, definitions, rbac_feed};
 
 /// Why a control plane could not start. The text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +87,16 @@ pub struct Builder {
     request_timeout: Duration,
     limits: Limits,
     controllers: Vec<Controller>,
+    definitions: Definitions,
+}
+
+/// Whether CustomResourceDefinitions, where they are among the resources, are put to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Definitions {
+    /// What they define is served.
+    Served,
+    /// They are stored and nothing else.
+    Ignored,
 }
 
 /// The entry point of the library.
@@ -109,6 +120,7 @@ impl ControlPlane {
             request_timeout: Duration::from_secs(60),
             limits: Limits::default(),
             controllers: Controller::ALL.to_vec(),
+            definitions: Definitions::Served,
         }
     }
 }
@@ -182,6 +194,12 @@ impl Builder {
         self
     }
 
+    /// Whether definitions of custom resources are put to work.
+    pub fn definitions(mut self, definitions: Definitions) -> Self {
+        self.definitions = definitions;
+        self
+    }
+
     /// Opens the store, makes what a first start needs and serves.
     pub async fn start(self) -> Result<Running, Error> {
         let now = Timestamp::now();
@@ -210,6 +228,13 @@ impl Builder {
         rbac_feed::connect(&rbac, &registry, &caches).await?;
         let config = self.server_config(&pki, &lookup, Arc::new(roots), rbac, address, &url)?;
         let server = ApiServer::new(registry, caches, lookup, config);
+        let mut wanted = self.controllers.clone();
+        if self.definitions == Definitions::Served {
+            definitions::connect(&server, Arc::new(WebhookConverters)).await?;
+            if !wanted.contains(&Controller::CustomResourceDefinition) {
+                wanted.push(Controller::CustomResourceDefinition);
+            }
+        }
         bootstrap::ensure_objects(&server).await.map_err(Error::Bootstrap)?;
         let kubeconfig = self.data_dir.join("admin.kubeconfig");
         pki.write_admin_kubeconfig(&kubeconfig, &url)?;
@@ -219,7 +244,7 @@ impl Builder {
             StoreOptions::Embedded(_) => controllers::Servers::One,
             StoreOptions::Etcd(_) => controllers::Servers::Several,
         };
-        let controllers = controllers::start(&server, self.controllers, pki.ca_pem, servers);
+        let controllers = controllers::start(&server, wanted, pki.ca_pem, servers);
         Ok(Running { address, url, kubeconfig, server, store, embedded, listening, controllers, _feed: feed })
     }
 

@@ -6,6 +6,7 @@
 mod bootstrap;
 mod control_plane;
 mod controllers;
+mod definitions;
 mod rbac_feed;
 
 pub use bailiwick_controllers::Controller;

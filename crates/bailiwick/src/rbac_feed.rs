@@ -17,7 +17,9 @@ pub async fn connect(rbac: &Rbac, registry: &Registry, caches: &Arc<Caches>) -> 
             continue;
         };
         let rbac = rbac.clone();
-        caches.resource(spec).await?.subscribe(Box::new(move |event| apply(&rbac, kind, event)));
+        let cache = caches.resource(spec).await?;
+        cache.mark_decisive();
+        cache.subscribe(Box::new(move |event| apply(&rbac, kind, event)));
     }
     Ok(())
 }

@@ -37,6 +37,10 @@ pub(crate) struct ResourceType {
 }
 
 impl ResourceType {
+    pub fn new(api: ApiResource, scope: Scope) -> Self {
+        Self { api, scope, verbs: Vec::new() }
+    }
+
     pub fn supports(&self, verbs: &[&str]) -> bool {
         verbs.iter().all(|verb| self.verbs.iter().any(|supported| supported == verb))
     }

@@ -43,6 +43,10 @@ pub(crate) fn is_conflict(error: &kube::Error) -> bool {
     status(error).is_some_and(|status| status.is_conflict() && !status.is_already_exists())
 }
 
+pub(crate) fn is_already_there(error: &kube::Error) -> bool {
+    status(error).is_some_and(Status::is_already_exists)
+}
+
 /// Whether the server refused a create because its namespace is going away.
 pub(crate) fn is_namespace_terminating(error: &kube::Error) -> bool {
     let causes = status(error).and_then(|status| status.details.as_ref()).map(|details| details.causes.as_slice());

@@ -5,6 +5,7 @@
 //! (`monitor`), and hold in memory only what they need to know of objects: the garbage collector those that own or are
 //! owned, the others a few words per namespace. Nothing is polled; between changes nothing runs.
 
+mod definitions;
 mod discovery;
 mod error;
 mod garbage_collector;
@@ -25,6 +26,7 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::definitions::Definitions;
 use crate::discovery::Discovery;
 use crate::garbage_collector::GarbageCollector;
 use crate::monitor::Observer;
@@ -36,6 +38,9 @@ use crate::service_account::ServiceAccounts;
 /// A controller that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Controller {
+    /// Establishes CustomResourceDefinitions and empties them before they go. Belongs to the server itself: without it
+    /// no definition is served.
+    CustomResourceDefinition,
     /// Empties namespaces that are being deleted.
     Namespace,
     /// Deletes what has lost its owners.
@@ -50,7 +55,8 @@ pub enum Controller {
 
 impl Controller {
     /// All there are.
-    pub const ALL: [Controller; 5] = [
+    pub const ALL: [Controller; 6] = [
+        Controller::CustomResourceDefinition,
         Controller::Namespace,
         Controller::GarbageCollector,
         Controller::ServiceAccount,
@@ -89,6 +95,10 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
     for controller in &options.controllers {
         let (client, discovery) = (client.clone(), discovery.clone());
         match controller {
+            Controller::CustomResourceDefinition => {
+                let running = Definitions::new(client);
+                tasks.spawn(async move { running.run().await });
+            }
             Controller::Namespace => {
                 let running = Arc::new(Namespaces::new(client, discovery, options.namespace_deletion_grace));
                 observers.push(running.clone());
@@ -121,7 +131,9 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
             }
         }
     }
-    tasks.spawn(monitor::run(client, discovery, observers.into(), all_listed_sender));
+    if !observers.is_empty() {
+        tasks.spawn(monitor::run(client, discovery, observers.into(), all_listed_sender));
+    }
     tracing::info!(controllers = ?options.controllers, "controllers started");
     tokio::select! {
         () = shutdown => {}

@@ -4,8 +4,9 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use bailiwick_schema::structural::{self, Schema};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ use crate::status::ApiResult;
 pub struct CustomType {
     /// The version's `openAPIV3Schema` as JSON, sharing the bytes of the stored definition; `None` when it has none.
     schema_json: Option<Bytes>,
+    schema: OnceLock<Option<Arc<Schema>>>,
     /// The version objects are stored in.
     pub storage: GroupVersion,
     /// The store revision of the definition as it is now. Objects written later were pruned and defaulted by its schemas.
@@ -26,6 +28,25 @@ pub struct CustomType {
     pub deprecation_warning: Option<String>,
     /// `None` when versions differ in nothing but their name.
     pub converter: Option<Arc<dyn Converter>>,
+    pub scale: Option<ScalePaths>,
+    /// Whether the definition is being deleted, and nothing new may come.
+    pub terminating: bool,
+}
+
+/// Where the `scale` subresource finds its values, each a path such as `.spec.replicas`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    pub spec_replicas: String,
+    pub status_replicas: String,
+    /// Empty when there is none.
+    pub label_selector: String,
+}
+
+impl ScalePaths {
+    /// The fields a path names.
+    pub fn fields(path: &str) -> impl Iterator<Item = &str> {
+        path.strip_prefix('.').unwrap_or(path).split('.')
+    }
 }
 
 /// Objects converted, in the order they came.
@@ -39,7 +60,28 @@ pub trait Converter: Send + Sync {
 
 impl CustomType {
     pub fn new(schema_json: Option<Bytes>, storage: GroupVersion, since: u64) -> Self {
-        Self { schema_json, storage, since, preserve_unknown_fields: false, deprecation_warning: None, converter: None }
+        Self {
+            schema_json,
+            schema: OnceLock::new(),
+            storage,
+            since,
+            preserve_unknown_fields: false,
+            deprecation_warning: None,
+            converter: None,
+            scale: None,
+            terminating: false,
+        }
+    }
+
+    /// The compiled schema. `None` when the version has none, or one that no longer compiles, which is logged.
+    pub fn schema(&self) -> Option<&Arc<Schema>> {
+        let compile = || {
+            let value = self.openapi_schema()?;
+            structural::compile(&value)
+                .inspect_err(|error| tracing::error!(%error, storage = %self.storage, "stored schema does not compile"))
+                .ok()
+        };
+        self.schema.get_or_init(compile).as_ref()
     }
 
     /// The schema as the definition has it, for OpenAPI. Parsed anew each time: it is rarely asked for and large.

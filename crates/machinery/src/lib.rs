@@ -12,6 +12,7 @@ pub mod object;
 pub mod origin;
 pub mod query;
 pub mod resource;
+pub mod scale;
 pub mod selector;
 pub mod status;
 pub mod strategy;

@@ -37,6 +37,8 @@ pub enum Generation {
     Spec,
     /// 1 on create, one more whenever anything but `metadata` and `status` changes (webhook configurations).
     AllButMetadataAndStatus,
+    /// 1 on create, one more whenever anything but `metadata` changes (custom resources).
+    AllButMetadata,
 }
 
 /// The rules of one type, or of one of its subresources. Every method has the default of a type without special rules.

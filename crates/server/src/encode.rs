@@ -99,6 +99,8 @@ impl Encoder {
 
     /// One object.
     pub fn object(&self, object: &Object) -> ApiResult<Bytes> {
+        let presented = self.served.present(object)?;
+        let object = presented.as_ref().unwrap_or(object);
         if self.serves_stored_bytes() {
             match self.shape {
                 Shape::Whole => return Ok(object.to_json().into()),
@@ -155,6 +157,11 @@ impl Encoder {
     }
 
     pub fn write_list_item(&self, object: &Object, out: &mut Vec<u8>) {
+        let presented = match self.served.present(object) {
+            Ok(presented) => presented,
+            Err(error) => return tracing::error!(%error, "object left out of a list"),
+        };
+        let object = presented.as_ref().unwrap_or(object);
         if self.shape == Shape::Table {
             match self.served_value(object) {
                 Ok(value) => write_value(&self.row(&value), out),
@@ -199,6 +206,8 @@ impl Encoder {
 
     /// An item of a typed list: without kind and apiVersion, which the list implies.
     fn item_value(&self, object: &Object) -> ApiResult<Value> {
+        let presented = self.served.present(object)?;
+        let object = presented.as_ref().unwrap_or(object);
         let mut value = self.to_value(object)?;
         if self.shape == Shape::Whole
             && self.served.resource.native.is_some()

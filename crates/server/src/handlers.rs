@@ -10,6 +10,7 @@ pub mod list;
 pub mod patch;
 pub mod request;
 pub mod review;
+pub mod scale;
 pub mod token;
 pub mod update;
 pub mod watch;

@@ -14,6 +14,7 @@ mod local;
 mod lookup;
 mod metrics;
 mod openapi;
+mod present;
 mod registry;
 mod request_info;
 mod server;

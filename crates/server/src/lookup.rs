@@ -1,24 +1,36 @@
 //! Stored objects for those who must decide at once: admission plugins and the authentication of service accounts.
 //!
-//! Answers come from caches that are loaded before the server takes requests.
+//! Answers come from caches that are loaded before the server takes requests; only secrets, which may be many and are
+//! needed for tokens bound to one, are loaded when the first such token comes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bailiwick_admission::{Lookup, NamespaceState};
 use bailiwick_auth::service_account::{ServiceAccountGetter, StoredIdentity};
 use bailiwick_machinery::object;
 use bailiwick_store as store;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
 use crate::cache::{Caches, Object, ResourceCache};
 use crate::registry::{Registry, Served};
 
 /// Caches that decisions need, by what they hold.
 pub struct StoredObjects {
+    caches: Arc<Caches>,
     namespaces: Option<Source>,
     quotas: Option<Source>,
     accounts: Option<Source>,
-    secrets: Option<Source>,
+    secrets: Secrets,
+}
+
+/// Secrets, once somebody has asked for one.
+struct Secrets {
+    served: Option<Arc<Served>>,
+    source: OnceCell<Option<Source>>,
+    /// Whether somebody asked and could not be answered.
+    missed: AtomicBool,
 }
 
 struct Source {
@@ -28,20 +40,47 @@ struct Source {
 
 impl StoredObjects {
     /// Loads what is needed of the core group; what the registry does not serve simply has no objects.
-    pub async fn load(registry: &Registry, caches: &Caches) -> store::Result<Self> {
+    pub async fn load(registry: &Registry, caches: &Arc<Caches>) -> store::Result<Self> {
+        let core = |plural| registry.any_version("", plural).cloned();
+        let namespaces = source(core("namespaces"), caches).await?;
+        let accounts = source(core("serviceaccounts"), caches).await?;
+        // Quotas are not among them: their use is settled by the store, and nearly every write changes one.
+        [&namespaces, &accounts].into_iter().flatten().for_each(|source| source.cache.mark_decisive());
         Ok(Self {
-            namespaces: source(registry, caches, "namespaces").await?,
-            quotas: source(registry, caches, "resourcequotas").await?,
-            accounts: source(registry, caches, "serviceaccounts").await?,
-            secrets: source(registry, caches, "secrets").await?,
+            caches: caches.clone(),
+            namespaces,
+            quotas: source(core("resourcequotas"), caches).await?,
+            accounts,
+            secrets: Secrets { served: core("secrets"), source: OnceCell::new(), missed: AtomicBool::new(false) },
         })
+    }
+
+    /// Loads what some lookup could not answer from. After [`Loaded::More`] the question is worth asking again.
+    pub async fn load_missed(&self) -> store::Result<Loaded> {
+        if !self.secrets.missed.load(Ordering::Acquire) {
+            return Ok(Loaded::Nothing);
+        }
+        let load = || source(self.secrets.served.clone(), &self.caches);
+        if let Some(secrets) = self.secrets.source.get_or_try_init(load).await? {
+            secrets.cache.mark_decisive();
+        }
+        // The mark stays: another request may have missed before we loaded, and must ask again too.
+        Ok(Loaded::More)
     }
 }
 
-async fn source(registry: &Registry, caches: &Caches, plural: &str) -> store::Result<Option<Source>> {
-    let Some(served) = registry.any_version("", plural) else { return Ok(None) };
+/// Whether there is now more to answer from than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    Nothing,
+    More,
+}
+
+async fn source(served: Option<Arc<Served>>, caches: &Caches) -> store::Result<Option<Source>> {
+    let Some(served) = served else { return Ok(None) };
     let Some(spec) = &served.cache else { return Ok(None) };
-    Ok(Some(Source { served: served.clone(), cache: caches.resource(spec).await? }))
+    let cache = caches.resource(spec).await?;
+    Ok(Some(Source { served, cache }))
 }
 
 impl Source {
@@ -81,6 +120,12 @@ impl ServiceAccountGetter for StoredObjects {
     }
 
     fn secret(&self, namespace: &str, name: &str) -> Option<StoredIdentity> {
-        self.secrets.as_ref()?.identity(namespace, name)
+        match self.secrets.source.get() {
+            Some(source) => source.as_ref()?.identity(namespace, name),
+            None => {
+                self.secrets.missed.store(true, Ordering::Release);
+                None
+            }
+        }
     }
 }

@@ -123,7 +123,9 @@ impl Registry {
         self.remove(group, plural);
         let indexed = indexed_fields(&resources);
         for resource in resources {
-            self.add(resource, &indexed);
+            if self.get(group, &resource.version, plural).is_none() {
+                self.add(resource, &indexed);
+            }
         }
         if let Some(versions) = self.groups.get_mut(group) {
             versions.sort_by(|a, b| compare_versions(b, a));
@@ -135,7 +137,10 @@ impl Registry {
         let names: Vec<String> = versions.keys().cloned().collect();
         for name in names {
             let Some(plurals) = versions.get_mut(&name) else { continue };
-            plurals.remove(plural);
+            // What is built in cannot be defined away.
+            if plurals.get(plural).is_some_and(|served| served.resource.custom.is_some()) {
+                plurals.remove(plural);
+            }
             if plurals.is_empty() {
                 versions.remove(&name);
                 if let Some(ranked) = self.groups.get_mut(group) {

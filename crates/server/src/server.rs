@@ -22,6 +22,7 @@ use bailiwick_auth::authz::{Attributes, Authorizers, ResourceTarget, Target};
 use bailiwick_auth::impersonation;
 use bailiwick_auth::keys::VerifyingKey;
 use bailiwick_auth::service_account::TokenIssuer;
+use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_store as store;
@@ -34,9 +35,9 @@ use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 
-use crate::cache::Caches;
+use crate::cache::{Caches, ResourceCache};
 use crate::http::ResponseBody;
-use crate::lookup::StoredObjects;
+use crate::lookup::{Loaded, StoredObjects};
 use crate::metrics::{Metrics, Subject};
 use crate::openapi::OpenApi;
 use crate::registry::Registry;
@@ -110,6 +111,32 @@ impl ApiServer {
         pairs.filter(|(group, _)| *group != "apiregistration.k8s.io").map(|(g, v)| (g.clone(), v.clone())).collect()
     }
 
+    /// The cache of a resource, in whatever version it is served; `None` when it is not.
+    pub async fn cache_of(&self, group: &str, plural: &str) -> store::Result<Option<Arc<ResourceCache>>> {
+        let spec = self.registry.load().any_version(group, plural).and_then(|served| served.cache.clone());
+        match spec {
+            Some(spec) => self.caches.resource(&spec).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Serves what a definition defines now instead of what it defined before; nothing if `resources` is empty.
+    /// Takes effect with the next request.
+    pub fn redefine(&self, group: &str, plural: &str, resources: &[Resource]) {
+        let before = self.registry.load_full();
+        self.registry.rcu(|registry| {
+            let mut changed = Registry::clone(registry);
+            changed.redefine(group, plural, resources.to_vec());
+            changed
+        });
+        let old = before.any_version(group, plural).and_then(|served| served.cache.as_ref());
+        let after = self.registry.load();
+        let new = after.any_version(group, plural).and_then(|served| served.cache.as_ref());
+        if let Some(old) = old.filter(|old| new != Some(*old)) {
+            self.caches.forget(&old.prefix);
+        }
+    }
+
     /// Fails `/readyz` and ends all watches, so that connections can drain.
     pub fn begin_shutdown(&self) {
         self.shutting_down.store(true, Ordering::Release);
@@ -164,6 +191,11 @@ impl ApiServer {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        // Our own last write to roles, namespaces and accounts counts for the very next request.
+        match tokio::time::timeout(self.config.request_timeout, self.caches.wait_decisive()).await {
+            Ok(current) => current.map_err(|error| store_error(&error))?,
+            Err(_) => return Err(request_timeout()),
+        }
         let user = self.authenticate(parts, connection).await?;
         let user = self.impersonate(parts, user, info, query).await?;
         self.config.authorizers.require(&attributes(&user, info, query)).await?;
@@ -197,13 +229,22 @@ impl ApiServer {
             audiences: TargetAudiences::Server,
             now: Timestamp::now(),
         };
-        match self.config.authenticator.authenticate(&request).await {
+        let mut authenticated = self.config.authenticator.authenticate(&request).await;
+        if authenticated.is_err() && self.loaded_missed().await? == Loaded::More {
+            authenticated = self.config.authenticator.authenticate(&request).await;
+        }
+        match authenticated {
             Ok(authentication) => Ok(authentication.user),
             Err(error) => {
                 tracing::debug!(%error, "authentication failed");
                 Err(ApiError::unauthorized())
             }
         }
+    }
+
+    /// Loads objects that a lookup could not find for want of a cache.
+    pub(crate) async fn loaded_missed(&self) -> ApiResult<Loaded> {
+        self.lookup.load_missed().await.map_err(|error| store_error(&error))
     }
 
     async fn impersonate(

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use bailiwick_store::{self as store, KeyRange, RangeRequest, Revision, Store, WatchItem};
+use bailiwick_store::{self as store, KeyRange, Op, RangeRequest, Revision, Store, TxnOutcome, WatchItem};
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::{Notify, OnceCell};
@@ -29,6 +29,8 @@ pub struct Caches {
     /// Everything up to this revision has been applied.
     applied: AtomicU64,
     moved: Notify,
+    /// The last of our own commits to a resource that decisions are made from, see [`Caches::commit`].
+    decisive: AtomicU64,
 }
 
 /// The task that follows the store; ends when dropped.
@@ -50,6 +52,7 @@ impl Caches {
             fed: RwLock::default(),
             applied: AtomicU64::new(revision.0),
             moved: Notify::new(),
+            decisive: AtomicU64::new(0),
         });
         let feed = Feed(tokio::spawn(caches.clone().follow()));
         Ok((caches, feed))
@@ -92,6 +95,25 @@ impl Caches {
         Ok(revision)
     }
 
+    /// Commits a transaction. If it changes what decisions are made from (roles, namespaces, accounts), the next request
+    /// is decided by the new state, see [`Caches::wait_decisive`]: whoever sees the answer sees the effect.
+    pub async fn commit(&self, ops: Vec<Op>) -> store::Result<TxnOutcome> {
+        let decisive = {
+            let fed = self.fed.read().unwrap_or_else(PoisonError::into_inner);
+            ops.iter().any(|op| fed.get(resource_prefix(op.key())).is_some_and(|cache| cache.is_decisive()))
+        };
+        let outcome = self.store.txn(ops).await?;
+        if let (true, TxnOutcome::Committed { revision }) = (decisive, &outcome) {
+            self.decisive.fetch_max(revision.0, Ordering::AcqRel);
+        }
+        Ok(outcome)
+    }
+
+    /// Waits until the caches show our own last commit that decisions depend on; in the usual case that is a comparison.
+    pub async fn wait_decisive(&self) -> store::Result<()> {
+        self.wait_for(Revision(self.decisive.load(Ordering::Acquire))).await
+    }
+
     /// The cache of a resource, loaded if this is its first use.
     pub async fn resource(&self, spec: &CacheSpec) -> store::Result<Arc<ResourceCache>> {
         if let Some(cache) = self.loaded(&spec.prefix) {
@@ -130,6 +152,16 @@ impl Caches {
             return Err(store::Error::Unavailable(format!("loading a cache failed: {error}")));
         }
         Ok(cache)
+    }
+
+    /// Lets go of a resource that is no longer served, or served otherwise: its watches end, and the next use loads it
+    /// anew.
+    pub fn forget(&self, prefix: &Bytes) {
+        self.fed.write().unwrap_or_else(PoisonError::into_inner).remove(prefix);
+        let entry = self.entries.write().unwrap_or_else(PoisonError::into_inner).remove(prefix);
+        if let Some(cache) = entry.as_ref().and_then(|entry| entry.get()) {
+            cache.close_watchers();
+        }
     }
 
     /// All loaded caches.
@@ -172,13 +204,12 @@ impl Caches {
 
     fn apply(&self, events: &[store::Event]) {
         let Some(last) = events.last() else { return };
-        {
-            let fed = self.fed.read().unwrap_or_else(PoisonError::into_inner);
-            for run in events.chunk_by(|a, b| resource_prefix(a.key()) == resource_prefix(b.key())) {
-                let prefix = run.first().map(|event| resource_prefix(event.key())).unwrap_or_default();
-                if let Some(cache) = fed.get(prefix) {
-                    cache.apply(run.iter());
-                }
+        for run in events.chunk_by(|a, b| resource_prefix(a.key()) == resource_prefix(b.key())) {
+            let prefix = run.first().map(|event| resource_prefix(event.key())).unwrap_or_default();
+            // The lock is not held while changes are applied: a subscriber may ask for another cache to be forgotten.
+            let cache = self.fed.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned();
+            if let Some(cache) = cache {
+                cache.apply(run.iter());
             }
         }
         self.advance(last.revision());

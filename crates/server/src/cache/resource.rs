@@ -1,6 +1,8 @@
 //! All objects of one resource in memory, in key order, and the watchers that follow them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::task::Waker;
 
 use bailiwick_machinery::resource::SelectableField;
 use bailiwick_store::{self as store, Change, KeyRange, KeyValue, RangeResponse, Revision};
@@ -10,7 +12,7 @@ use imbl::OrdMap;
 use super::{Event, Filter, KeyLayout, Object, Watcher};
 
 /// What a cache must know of its resource.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CacheSpec {
     /// The key prefix of all its objects, with the closing slash.
     pub prefix: Bytes,
@@ -75,11 +77,12 @@ enum State {
 pub struct ResourceCache {
     pub spec: CacheSpec,
     state: RwLock<State>,
+    decisive: AtomicBool,
 }
 
 impl ResourceCache {
     pub(super) fn loading(spec: CacheSpec) -> Self {
-        Self { spec, state: RwLock::new(State::Loading(Vec::new())) }
+        Self { spec, state: RwLock::new(State::Loading(Vec::new())), decisive: AtomicBool::new(false) }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -98,7 +101,7 @@ impl ResourceCache {
         let mut state = self.write();
         if let State::Loading(missed) = &mut *state {
             for event in std::mem::take(missed) {
-                self.apply_ready(&mut ready, &event);
+                self.apply_ready(&mut ready, &event, &mut Vec::new());
             }
             *state = State::Ready(ready);
         }
@@ -106,13 +109,15 @@ impl ResourceCache {
 
     /// Applies changes in order.
     pub(super) fn apply<'a>(&self, events: impl Iterator<Item = &'a store::Event>) {
+        let mut waiting = Vec::new();
         match &mut *self.write() {
             State::Loading(missed) => missed.extend(events.cloned()),
-            State::Ready(ready) => events.for_each(|event| self.apply_ready(ready, event)),
+            State::Ready(ready) => events.for_each(|event| self.apply_ready(ready, event, &mut waiting)),
         }
+        waiting.into_iter().for_each(Waker::wake);
     }
 
-    fn apply_ready(&self, ready: &mut Ready, event: &store::Event) {
+    fn apply_ready(&self, ready: &mut Ready, event: &store::Event, waiting: &mut Vec<Waker>) {
         if event.revision() <= ready.revision {
             return;
         }
@@ -126,7 +131,7 @@ impl ResourceCache {
         ready.subscribers.iter().for_each(|subscriber| subscriber(&event));
         if !ready.watchers.is_empty() {
             let event = Arc::new(event);
-            ready.watchers.retain(|watcher| watcher.offer(&event));
+            ready.watchers.retain(|watcher| watcher.offer(&event, waiting));
         }
     }
 
@@ -179,6 +184,15 @@ impl ResourceCache {
         let watcher = Arc::new(Watcher::new(filter, after.unwrap_or_default().max(ready.revision)));
         ready.watchers.push(watcher.clone());
         (Snapshot { objects: ready.objects.clone(), revision }, watcher)
+    }
+
+    /// Says that whether requests are allowed depends on these objects.
+    pub fn mark_decisive(&self) {
+        self.decisive.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_decisive(&self) -> bool {
+        self.decisive.load(Ordering::Acquire)
     }
 
     /// Tells `subscriber` of every object there is and of every change from now on, in order and without a gap.

@@ -137,8 +137,10 @@ impl Watcher {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues the event if it is for this watcher. `false` means that the watcher is closed and can be forgotten.
-    pub(super) fn offer(&self, event: &Arc<Event>) -> bool {
+    /// Queues the event if it is for this watcher. Whoever waits for it is added to `waiting`, to be woken when all
+    /// watchers have theirs: connections then send what all their watchers got at once. `false` means that the watcher
+    /// is closed and can be forgotten.
+    pub(super) fn offer(&self, event: &Arc<Event>, waiting: &mut Vec<Waker>) -> bool {
         if event.revision() <= self.after {
             return true;
         }
@@ -152,12 +154,8 @@ impl Watcher {
         } else {
             queue.events.push_back((event_type, event.clone()));
         }
-        let (open, waker) = (!queue.closed, queue.waker.take());
-        drop(queue);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        open
+        waiting.extend(queue.waker.take());
+        !queue.closed
     }
 
     /// Ends the watch. What is queued is still delivered.

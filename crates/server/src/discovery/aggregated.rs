@@ -78,7 +78,7 @@ fn group_item(registry: &Registry, group: &str) -> Value {
 fn resource_item(resource: &Resource) -> Value {
     let mut item = Map::new();
     item.insert("resource".into(), resource.plural.as_str().into());
-    item.insert("responseKind".into(), json!({"group": "", "version": "", "kind": resource.kind}));
+    item.insert("responseKind".into(), own_kind(resource));
     item.insert("scope".into(), if resource.namespaced() { "Namespaced" } else { "Cluster" }.into());
     item.insert("singularResource".into(), resource.singular.as_str().into());
     item.insert("verbs".into(), resource.verbs.clone().into());
@@ -99,7 +99,15 @@ fn resource_item(resource: &Resource) -> Value {
 fn subresource_item(resource: &Resource, subresource: &Subresource) -> Value {
     let kind = match &subresource.kind {
         Some(kind) => json!({"group": kind.group, "version": kind.version, "kind": kind.kind}),
-        None => json!({"group": "", "version": "", "kind": resource.kind}),
+        None => own_kind(resource),
     };
     json!({"subresource": subresource.name, "responseKind": kind, "verbs": subresource.verbs})
+}
+
+/// The kind of a resource. Native ones leave the group and version to the place they stand in.
+fn own_kind(resource: &Resource) -> Value {
+    match resource.custom {
+        None => json!({"group": "", "version": "", "kind": resource.kind}),
+        Some(_) => json!({"group": resource.group, "version": resource.version, "kind": resource.kind}),
+    }
 }

@@ -49,7 +49,7 @@ pub fn api_resource_list(registry: &Registry, group: &str, version: &str) -> Opt
     }
     let mut resources = Vec::new();
     for served in registry.resources_of(group, version) {
-        resources.push(resource(served));
+        resources.push(resource(registry, served));
         let mut subresources: Vec<&Subresource> = served.resource.subresources.iter().collect();
         subresources.sort_by(|a, b| a.name.cmp(&b.name));
         resources.extend(subresources.into_iter().map(|subresource| subresource_entry(served, subresource)));
@@ -64,7 +64,7 @@ pub fn api_resource_list(registry: &Registry, group: &str, version: &str) -> Opt
     Some(list)
 }
 
-fn resource(served: &Served) -> Value {
+fn resource(registry: &Registry, served: &Served) -> Value {
     let resource = &served.resource;
     let mut entry = Map::new();
     entry.insert("name".into(), resource.plural.as_str().into());
@@ -78,7 +78,7 @@ fn resource(served: &Served) -> Value {
     if !resource.categories.is_empty() {
         entry.insert("categories".into(), resource.categories.clone().into());
     }
-    if let Some(hash) = storage_version_hash(served) {
+    if let Some(hash) = storage_version_hash(registry, served) {
         entry.insert("storageVersionHash".into(), hash.into());
     }
     Value::Object(entry)
@@ -98,8 +98,16 @@ fn subresource_entry(served: &Served, subresource: &Subresource) -> Value {
 }
 
 /// Changes when objects are stored in another version; clients use it to notice migrations.
-fn storage_version_hash(served: &Served) -> Option<String> {
+fn storage_version_hash(registry: &Registry, served: &Served) -> Option<String> {
     let Storage::Stored(stored) = &served.resource.storage else { return None };
-    let input = format!("{}/{}/{}", stored.group, served.resource.version, served.resource.kind);
+    let version = match &served.resource.custom {
+        None => &served.resource.version,
+        // A version that is not served is nobody's business.
+        Some(custom) => {
+            registry.get(&stored.group, &custom.storage.version, &stored.resource)?;
+            &custom.storage.version
+        }
+    };
+    let input = format!("{}/{version}/{}", stored.group, served.resource.kind);
     Some(STANDARD.encode(&Sha256::digest(input.as_bytes())[..8]))
 }

@@ -63,6 +63,11 @@ impl Encoder {
 
     /// Appends the frame of an event about `object`.
     pub fn write_event(&self, event_type: EventType, object: &Object, first: bool, out: &mut Vec<u8>) {
+        let presented = match self.served.present(object) {
+            Ok(presented) => presented,
+            Err(error) => return self.write_frame("ERROR", &error.to_status(), out),
+        };
+        let object = presented.as_ref().unwrap_or(object);
         if self.serves_stored_bytes() && self.shape != Shape::Table {
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(event_type.as_str().as_bytes());

@@ -1,5 +1,6 @@
 //! From request bytes to an object of the expected type.
 
+use bailiwick_machinery::custom::CustomType;
 use bailiwick_machinery::media::{self, MediaType};
 use bailiwick_machinery::resource::{GroupVersion, go_name};
 use bailiwick_machinery::status::{ApiError, ApiResult};
@@ -7,6 +8,7 @@ use bailiwick_machinery::write_options::{DeleteOptions, FieldValidation};
 use bailiwick_machinery::yaml;
 use bailiwick_schema::decode::{self, Decoded};
 use bailiwick_schema::protobuf;
+use bailiwick_schema::structural::{self, PruneOptions, Root, UnknownFields};
 use bailiwick_schema::types::{Type, Types};
 use serde_json::Value;
 
@@ -18,6 +20,7 @@ pub struct Expected<'a> {
     pub version: &'a str,
     pub kind: &'a str,
     pub native: Option<&'static Type>,
+    pub custom: Option<&'a CustomType>,
 }
 
 impl<'a> Expected<'a> {
@@ -30,12 +33,14 @@ impl<'a> Expected<'a> {
                 version: &kind.version,
                 kind: &kind.kind,
                 native: Types::native().by_gvk(&kind.group, &kind.version, &kind.kind),
+                custom: None,
             },
             None => Self {
                 group: &resource.group,
                 version: &resource.version,
                 kind: &resource.kind,
                 native: resource.native,
+                custom: resource.custom.as_deref(),
             },
         }
     }
@@ -105,10 +110,27 @@ fn decode_as(expected: &Expected<'_>, media: MediaType, body: &[u8]) -> ApiResul
     };
     let mut decoded =
         result.map_err(|error| cannot_handle(expected.kind, expected.version, expected, &error.to_string()))?;
+    coerce(expected, &mut decoded)?;
     let mut strict = extra_strict;
     strict.append(&mut decoded.strict);
     decoded.strict = strict;
     Ok(decoded)
+}
+
+/// Gives a custom resource the shape its schema asks for: metadata of the right types, defaults, no unknown fields.
+pub fn coerce(expected: &Expected<'_>, decoded: &mut Decoded) -> ApiResult<()> {
+    let Some(custom) = expected.custom else { return Ok(()) };
+    if let Some(schema) = custom.schema() {
+        structural::default(&mut decoded.value, schema);
+        let mut unknown = Vec::new();
+        if !custom.preserve_unknown_fields {
+            let options = PruneOptions { root: Root::Resource, unknown_fields: UnknownFields::Report };
+            unknown.extend(structural::prune(&mut decoded.value, schema, options));
+        }
+        unknown.sort_unstable();
+        decoded.strict.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
+    }
+    Ok(())
 }
 
 fn yaml_value(body: &[u8]) -> Result<(Value, Vec<String>), String> {

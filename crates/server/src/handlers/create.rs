@@ -23,12 +23,16 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let encoder = rq.encoder(Answer::Object)?;
     let value = decode_object(rq, &body, options.field_validation)?;
     let created = create_object(rq, value, Run::from(options.dry_run)).await?;
-    rq.object_reply(201, &encoder, &created)
+    rq.object_reply(201, &encoder, created.into()).await
 }
 
 /// Creates a decoded object, whoever decoded it: POST, PUT to a free name, apply.
 pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run) -> ApiResult<Object> {
     write::settle_namespace(rq, &mut value)?;
+    if rq.served.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
+        let reason = "create not allowed while custom resource definition is terminating";
+        return Err(ApiError::forbidden(&rq.served.group_resource, object::name(&value), reason));
+    }
     if !matches!(object::meta_str(&value, "resourceVersion"), "" | "0") {
         return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
@@ -75,7 +79,7 @@ async fn store_new(rq: &Request<'_>, object: &Value, run: Run, charges: Vec<Op>)
     if run == Run::Dry && rq.current(name).await?.is_some() {
         return Ok(Written::Lost(None));
     }
-    let (bytes, ttl) = (write::stored_bytes(rq, object), write::ttl(rq, object));
+    let (bytes, ttl) = (write::stored_bytes(rq, object).await?, write::ttl(rq, object));
     write::put(rq, rq.served.key(namespace, name), bytes, Expect::Absent, ttl, run, charges).await
 }
 

@@ -1,5 +1,7 @@
 //! DELETE of one object: at once, or marked and left to its finalizers.
 
+use std::sync::Arc;
+
 use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::object;
 use bailiwick_machinery::resource::GroupResource;
@@ -41,9 +43,11 @@ pub async fn delete(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     match deleted {
         Deleted::Marked(object) => {
             let status = if options.orphan_dependents == Some(false) { 202 } else { 200 };
-            rq.object_reply(status, &encoder, &object)
+            rq.object_reply(status, &encoder, Arc::from(object)).await
         }
-        Deleted::Gone(object) if strategy.returns_deleted_object() => rq.object_reply(200, &encoder, &object),
+        Deleted::Gone(object) if strategy.returns_deleted_object() => {
+            rq.object_reply(200, &encoder, Arc::from(object)).await
+        }
         Deleted::Gone(object) => {
             let status = success_status(rq, &object)?;
             Ok(Reply::new(200, encoder.content_type(), ResponseBody::full(encoder.value(&status)?)))

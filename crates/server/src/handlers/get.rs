@@ -19,5 +19,5 @@ pub async fn get(rq: &Request<'_>) -> ApiResult<Reply> {
         }
     };
     let object = object.ok_or_else(|| rq.not_found())?;
-    rq.object_reply(200, &encoder, &object)
+    rq.object_reply(200, &encoder, object).await
 }

@@ -31,7 +31,12 @@ pub async fn list(rq: &Request<'_>) -> ApiResult<Reply> {
     let options = ListOptions::parse(rq.query)?;
     let encoder = rq.encoder(Answer::List)?;
     let filter = rq.filter(&options)?;
-    let found = find(rq, &options, filter).await?;
+    let mut found = find(rq, &options, filter).await?;
+    if rq.served.resource.custom.as_ref().is_some_and(|custom| custom.converter.is_some()) {
+        let meta = found.meta.clone();
+        let objects = rq.served.present_all(found.into_objects()).await?;
+        found = Found { meta, source: Source::Page(objects.into()) };
+    }
     let content_type = encoder.content_type();
     let body = match encoder.streams_lists() {
         true => ResponseBody::List(Box::new(ListBody::new(encoder, found))),

@@ -13,7 +13,7 @@ use bailiwick_schema::types::Types;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::body::{Expected, not_registered, settle};
+use super::body::{Expected, coerce, not_registered, settle};
 use super::request::{Reply, Request};
 use super::update::{nameless, update_object};
 use super::write::{self, Run};
@@ -38,7 +38,7 @@ pub async fn patch(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     };
     let run = Run::from(options.write.dry_run);
     let updated = update_object(rq, run, |old| apply(rq, &patch, old, options.write.field_validation)).await?;
-    rq.object_reply(200, &encoder, &updated)
+    rq.object_reply(200, &encoder, updated).await
 }
 
 /// How upstream introduces the syntax errors of two of the three kinds of patch.
@@ -82,6 +82,7 @@ fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidati
         None => Ok(decode::Decoded { value: patched.clone(), strict: Vec::new() }),
     };
     let mut decoded = decoded.map_err(|error| invalid(error.to_string()))?;
+    coerce(&expected, &mut decoded)?;
     if let Patch::Json(patch) = patch {
         decoded.strict.splice(0..0, patch.unknown_fields().iter().cloned());
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bailiwick_machinery::custom::ScalePaths;
 use bailiwick_machinery::list_options::ListOptions;
 use bailiwick_machinery::media::{self, MetaVersion, Negotiated, Transform};
 use bailiwick_machinery::origin::Origin;
@@ -14,6 +15,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use jiff::Timestamp;
 
+use super::scale;
 use crate::cache::{CacheSpec, Filter, Object, ResourceCache};
 use crate::encode::{Encoder, IncludeObject, Layout, Shape};
 use crate::http::ResponseBody;
@@ -185,7 +187,20 @@ impl<'a> Request<'a> {
     }
 
     /// One object in the negotiated form.
-    pub fn object_reply(&self, status: u16, encoder: &Encoder, object: &Object) -> ApiResult<Reply> {
-        Ok(Reply::new(status, encoder.content_type(), ResponseBody::full(encoder.object(object)?)))
+    pub async fn object_reply(&self, status: u16, encoder: &Encoder, mut object: Arc<Object>) -> ApiResult<Reply> {
+        if let Some(scale) = self.scale_paths() {
+            let scale = scale::of(self, scale, &object).await?;
+            return Ok(Reply::new(status, encoder.content_type(), ResponseBody::full(encoder.value(&scale)?)));
+        }
+        if self.served.needs_webhook(&object) {
+            object = self.served.present_all(vec![object]).await?.pop().ok_or_else(|| self.not_found())?;
+        }
+        Ok(Reply::new(status, encoder.content_type(), ResponseBody::full(encoder.object(&object)?)))
+    }
+
+    /// Where the values of a Scale are, when the request is about one.
+    pub fn scale_paths(&self) -> Option<&ScalePaths> {
+        let custom = self.served.resource.custom.as_ref().filter(|_| self.info.subresource == "scale")?;
+        custom.scale.as_ref()
     }
 }

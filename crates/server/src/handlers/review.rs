@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::body::decode_object;
 use super::request::{Reply, Request};
 use crate::http::ResponseBody;
+use crate::lookup::Loaded;
 
 /// Answers the review in the body.
 pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
@@ -19,7 +20,10 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let authorizers = &config.authorizers;
     let answered = match rq.served.resource.plural.as_str() {
         "tokenreviews" => {
-            reviews::token_review(&config.authenticator, config.issuer.audiences(), &review, rq.now).await?
+            let ask = || reviews::token_review(&config.authenticator, config.issuer.audiences(), &review, rq.now);
+            let answered = ask().await?;
+            // The token may be bound to a secret, and those are loaded only when one is asked for.
+            if rq.server.loaded_missed().await? == Loaded::More { ask().await? } else { answered }
         }
         "selfsubjectreviews" => reviews::self_subject_review(rq.user, rq.now),
         "subjectaccessreviews" => reviews::subject_access_review(authorizers, &review).await?,

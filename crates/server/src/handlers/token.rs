@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::body::decode_object;
 use super::request::{Reply, Request};
 use crate::http::ResponseBody;
+use crate::lookup::Loaded;
 
 /// Issues the token that the body asks for.
 pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
@@ -19,7 +20,12 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     rq.current(&rq.info.name).await?;
     let config = &rq.server.config;
     let (namespace, name) = (&rq.info.namespace, &rq.info.name);
-    let answer = token_request::create(&config.issuer, &*rq.server.lookup, namespace, name, &request, rq.now)?;
+    let issue = || token_request::create(&config.issuer, &*rq.server.lookup, namespace, name, &request, rq.now);
+    let answer = match issue() {
+        // It may be bound to a secret, and those are loaded only when one is asked for.
+        Err(_) if rq.server.loaded_missed().await? == Loaded::More => issue()?,
+        issued => issued?,
+    };
     answer.warnings.into_iter().for_each(|warning| rq.warn(warning));
     Ok(Reply::new(201, encoder.content_type(), ResponseBody::full(encoder.value(&answer.object)?)))
 }

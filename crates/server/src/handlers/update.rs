@@ -16,6 +16,7 @@ use super::admit;
 use super::body::decode_object;
 use super::create::create_object;
 use super::request::{Reply, Request};
+use super::scale;
 use super::write::{self, MODIFIED, Run, Written};
 use crate::cache::Object;
 
@@ -34,11 +35,11 @@ pub async fn update(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     if rq.current(&rq.info.name).await?.is_none() && rq.subresource().is_none() && strategy.allow_create_on_update() {
         object::set_meta_str(&mut given, "resourceVersion", "");
         let created = create_object(rq, given, run).await?;
-        return rq.object_reply(201, &encoder, &created);
+        return rq.object_reply(201, &encoder, created.into()).await;
     }
     strategy.default(&mut given);
     let updated = update_object(rq, run, |_| Ok(given.clone())).await?;
-    rq.object_reply(200, &encoder, &updated)
+    rq.object_reply(200, &encoder, updated).await
 }
 
 fn check_name(rq: &Request<'_>, given: &Value) -> ApiResult<()> {
@@ -70,6 +71,10 @@ pub async fn update_object(
     run: Run,
     change: impl Fn(&Value) -> ApiResult<Value>,
 ) -> ApiResult<Arc<Object>> {
+    let change = |old: &Value| match rq.scale_paths() {
+        Some(paths) => scale::change(paths, old, &change),
+        None => change(old),
+    };
     let mut current = rq.current(&rq.info.name).await?.ok_or_else(|| rq.not_found())?;
     for _ in 0..CONFLICT_RETRIES {
         match attempt(rq, run, &current, &change).await? {
@@ -94,15 +99,13 @@ async fn attempt(
     current: &Arc<Object>,
     change: &impl Fn(&Value) -> ApiResult<Value>,
 ) -> ApiResult<Attempt> {
-    let resource = &rq.served.resource;
-    let mut old = current.to_value().map_err(ApiError::internal)?;
-    resource.strategy.from_storage(&mut old);
+    let old = rq.served.present_value(current).await?;
     let mut new = change(&old)?;
     let conditional = check_versions(rq, &mut new, &old)?;
     let mut new = admit::mutate_update(rq, new, &old, run).await?;
     write::before_update(rq, &mut new, &old)?;
     admit::validate_update(rq, &mut new, &old, run).await?;
-    let value = write::stored_bytes(rq, &new);
+    let value = write::stored_bytes(rq, &new).await?;
     let expect = Expect::Modified(current.revision);
     let lost = |newer: Option<KeyValue>| match conditional {
         Conditional::Yes => Err(ApiError::conflict(&rq.served.group_resource, &rq.info.name, MODIFIED)),
@@ -181,7 +184,7 @@ pub async fn remove(rq: &Request<'_>, current: &Object, last: Bytes, expect: Exp
         Run::Dry => current.revision,
         Run::Real => {
             let op = Op::Delete { key: key.clone(), expect };
-            match rq.server.caches.store().txn(vec![op]).await.map_err(|error| rq.store_error(error))? {
+            match rq.server.caches.commit(vec![op]).await.map_err(|error| rq.store_error(error))? {
                 TxnOutcome::Committed { revision } => revision,
                 TxnOutcome::Conflict { current, .. } => return Ok(Written::Lost(current)),
             }

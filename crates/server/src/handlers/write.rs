@@ -177,17 +177,22 @@ fn bump_generation(strategy: &dyn Strategy, object: &mut Value, old: &Value) {
         Generation::None => return,
         Generation::Spec => object.get("spec") != old.get("spec"),
         Generation::AllButMetadataAndStatus => {
-            let rest = |value: &Value| -> Vec<(String, Value)> {
-                let ignored = ["metadata", "status", "kind", "apiVersion"];
-                let fields = value.as_object().into_iter().flatten();
-                fields.filter(|(k, _)| !ignored.contains(&k.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect()
-            };
-            rest(object) != rest(old)
+            differ_besides(object, old, &["metadata", "status", "kind", "apiVersion"])
         }
+        Generation::AllButMetadata => differ_besides(object, old, &["metadata"]),
     };
     if changed {
         set_generation(object, generation(old) + 1);
     }
+}
+
+/// Whether two objects differ in any field but these.
+fn differ_besides(a: &Value, b: &Value, ignored: &[&str]) -> bool {
+    fn rest<'a>(value: &'a Value, ignored: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        let fields = value.as_object().into_iter().flatten();
+        fields.filter(move |(name, _)| !ignored.contains(&name.as_str()))
+    }
+    !rest(a, ignored).eq(rest(b, ignored))
 }
 
 /// The request's namespace and the object's must agree; an object that names none gets the request's.
@@ -211,14 +216,9 @@ pub fn settle_namespace(rq: &Request<'_>, object: &mut Value) -> ApiResult<()> {
 }
 
 /// Encodes an object in its storage form.
-pub fn stored_bytes(rq: &Request<'_>, object: &Value) -> Bytes {
-    let strategy = &rq.served.resource.strategy;
-    if strategy.stored_as_served() {
-        return encode_for_storage(object).into();
-    }
-    let mut stored = object.clone();
-    strategy.to_storage(&mut stored);
-    encode_for_storage(&stored).into()
+pub async fn stored_bytes(rq: &Request<'_>, object: &Value) -> ApiResult<Bytes> {
+    let converted = rq.served.storage_value(object).await?;
+    Ok(encode_for_storage(converted.as_ref().unwrap_or(object)).into())
 }
 
 /// Writes an object, together with `also` (quota usage and the like), if the store still is as `expect` says.
@@ -239,7 +239,7 @@ pub async fn put(
         Run::Real => {
             let mut ops = also;
             ops.push(Op::Put { key: key.clone(), value: value.clone(), expect, ttl });
-            match rq.server.caches.store().txn(ops).await.map_err(|error| rq.store_error(error))? {
+            match rq.server.caches.commit(ops).await.map_err(|error| rq.store_error(error))? {
                 TxnOutcome::Committed { revision } => revision,
                 TxnOutcome::Conflict { key: lost, current } if lost == key => return Ok(Written::Lost(current)),
                 TxnOutcome::Conflict { .. } => return Ok(Written::LostCompanion),

@@ -39,6 +39,9 @@ impl ApiServer {
         }
         check_route(served, info)?;
         let rq = Request::new(self, info, query, &parts.headers, served, user);
+        if let Some(warning) = served.resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.as_ref()) {
+            rq.warn(warning.as_str());
+        }
         let outcome = route(&rq, body).await;
         exchange.warnings = rq.take_warnings();
         outcome.map(Answer::from)
@@ -54,7 +57,7 @@ async fn route(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
         if subresource.name == "token" {
             return token::create(rq, body).await;
         }
-    } else if !resource.verbs.contains(&rq.info.verb) {
+    } else if !resource.verbs.contains(&rq.info.verb) && resource.custom.is_none() {
         return Err(method_not_allowed());
     }
     if resource.storage == Storage::Virtual {

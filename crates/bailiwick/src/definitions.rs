@@ -1,0 +1,61 @@
+//! Keeps what is served equal to the stored CustomResourceDefinitions: a definition that anybody can see established is
+//! served, and one that is gone is not.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bailiwick_apiextensions::Definition;
+use bailiwick_apiextensions::definition::{Converters, Names};
+use bailiwick_server::ApiServer;
+use bailiwick_server::cache::{Event, Object};
+use bailiwick_store as store;
+
+/// What decides how a definition is served. Other changes of it, such as most of its status, change nothing.
+#[derive(PartialEq)]
+struct Served {
+    generation: i64,
+    established: bool,
+    terminating: bool,
+    names: Names,
+}
+
+/// Serves what is defined, from now on.
+pub async fn connect(server: &Arc<ApiServer>, converters: Arc<dyn Converters>) -> store::Result<()> {
+    let Some(cache) = server.cache_of("apiextensions.k8s.io", "customresourcedefinitions").await? else {
+        return Ok(());
+    };
+    let served: Mutex<HashMap<Box<str>, Served>> = Mutex::default();
+    // The server holds the cache that holds this subscriber.
+    let server = Arc::downgrade(server);
+    cache.subscribe(Box::new(move |event| {
+        let Some(server) = server.upgrade() else { return };
+        let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
+        apply(&server, &*converters, &mut served, event);
+    }));
+    Ok(())
+}
+
+fn apply(server: &ApiServer, converters: &dyn Converters, served: &mut HashMap<Box<str>, Served>, event: &Event) {
+    let object: &Object = &event.object;
+    // The name of a definition is its plural and group.
+    let Some((plural, group)) = object.name().split_once('.') else { return };
+    if event.deleted {
+        served.remove(object.name());
+        server.redefine(group, plural, &[]);
+        return;
+    }
+    let definition = match Definition::parse(object.stored_json()) {
+        Ok(definition) => definition,
+        Err(error) => return tracing::error!(%error, name = object.name(), "definition is not served"),
+    };
+    let now = Served {
+        generation: definition.generation,
+        established: definition.established,
+        terminating: definition.terminating,
+        names: definition.accepted_names.clone(),
+    };
+    if served.get(object.name()) != Some(&now) {
+        server.redefine(group, plural, &definition.resources(object.revision.0, converters));
+        served.insert(object.name().into(), now);
+    }
+}

@@ -1,0 +1,249 @@
+//! CustomResourceDefinitions: gives them their names and conditions, empties those that are being deleted, and keeps the
+//! records of the group versions they serve.
+//!
+//! Runs wherever the API is served, because without it no definition is ever established. What a definition serves is the
+//! server's own business; it does so as soon as it sees the condition.
+
+mod api_services;
+mod conditions;
+mod instances;
+mod naming;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::ApiResource;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+
+use self::api_services::ApiServices;
+use self::conditions::{Condition, find, is_true, set};
+use self::naming::{Decision, Names, UsedNames};
+use crate::error::{Error, is_conflict, is_not_found};
+use crate::work_queue::{Outcome, WorkQueue};
+
+/// Kept on a definition until its instances are gone.
+const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// Definitions worked on at the same time. Emptying one may take long; names are settled one at a time anyway.
+const WORKERS: usize = 16;
+/// How often the instances of a definition are looked for again while their finalizers run.
+const INSTANCE_POLL: Duration = Duration::from_millis(500);
+/// The name these writes go by in managedFields, as upstream.
+pub(crate) const FIELD_MANAGER: &str = "kube-apiserver";
+
+/// See the module.
+pub(crate) struct Definitions {
+    client: Client,
+    queue: WorkQueue<String>,
+    /// Names are given to one definition at a time.
+    naming: tokio::sync::Mutex<()>,
+    known: Mutex<Known>,
+    api_services: ApiServices,
+}
+
+/// What is known of all definitions.
+#[derive(Default)]
+struct Known {
+    used: UsedNames,
+    /// Definitions whose names are not all accepted, with their groups: they wait for others to let go.
+    waiting: HashMap<String, String>,
+    /// For finding what a new list no longer has.
+    listed: Option<Vec<String>>,
+}
+
+impl Definitions {
+    pub fn new(client: Client) -> Self {
+        Self {
+            api_services: ApiServices::new(client.clone()),
+            client,
+            queue: WorkQueue::new(),
+            naming: tokio::sync::Mutex::new(()),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Works forever.
+    pub async fn run(&self) {
+        let settling = self.queue.work("definitions", WORKERS, |name| async move { self.settle(&name).await });
+        tokio::join!(self.watch(), settling, self.api_services.run());
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn api(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &resource())
+    }
+
+    async fn watch(&self) {
+        let mut events = watcher::watcher(self.api(), watcher::Config::default()).default_backoff().boxed();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => self.known().listed = Some(Vec::new()),
+                Ok(Event::InitApply(definition) | Event::Apply(definition)) => self.seen(&definition),
+                Ok(Event::Delete(definition)) => self.gone(&definition.name_any()),
+                Ok(Event::InitDone) => self.listed(),
+                Err(error) => tracing::debug!(%error, "watch of definitions interrupted"),
+            }
+        }
+    }
+
+    fn seen(&self, definition: &DynamicObject) {
+        let name = definition.name_any();
+        {
+            let mut known = self.known();
+            let group = text(&definition.data["spec"]["group"]);
+            known.used.set(group, &name, &Names::of(&definition.data["status"]["acceptedNames"]));
+            if let Some(listed) = &mut known.listed {
+                listed.push(name.clone());
+            }
+        }
+        self.api_services.seen(&name, &definition.data);
+        self.queue.add(name);
+    }
+
+    fn listed(&self) {
+        let missing = {
+            let mut known = self.known();
+            let listed = known.listed.take().unwrap_or_default();
+            known.used.owners_besides(&listed)
+        };
+        missing.iter().for_each(|name| self.gone(name));
+    }
+
+    fn gone(&self, name: &str) {
+        self.known().waiting.remove(name);
+        self.api_services.gone(name);
+        self.let_go(name, None);
+    }
+
+    /// Takes names from a definition and lets those try again that may have wanted them.
+    fn let_go(&self, name: &str, keeps: Option<(&str, &Names)>) {
+        let mut known = self.known();
+        let group = match keeps {
+            Some((group, names)) => {
+                known.used.set(group, name, names);
+                Some(group.to_owned())
+            }
+            None => known.used.remove(name),
+        };
+        let Some(group) = group else { return };
+        for (other, _) in known.waiting.iter().filter(|(other, of)| **of == group && other.as_str() != name) {
+            self.queue.add(other.clone());
+        }
+    }
+
+    async fn settle(&self, name: &str) -> Result<Outcome, Error> {
+        let Some(definition) = self.api().get_opt(name).await? else { return Ok(Outcome::Done) };
+        if definition.metadata.deletion_timestamp.is_some() {
+            return self.empty(definition).await;
+        }
+        let _one_at_a_time = self.naming.lock().await;
+        let spec = &definition.data["spec"];
+        let (group, wanted) = (text(&spec["group"]).to_owned(), Names::of(&spec["names"]));
+        let mut status = definition.data["status"].clone();
+        let accepted = Names::of(&status["acceptedNames"]);
+        let mut changed = false;
+        if wanted != accepted || find(&status, "NamesAccepted").is_none() {
+            let Decision { names, condition } = self.known().used.decide(&group, name, &wanted, &accepted);
+            changed |= names != accepted;
+            status["acceptedNames"] = names.to_json();
+            changed |= set(&mut status, condition);
+            let settled = is_true(&status, "NamesAccepted");
+            let mut known = self.known();
+            if settled {
+                known.waiting.remove(name);
+            } else {
+                known.waiting.insert(name.to_owned(), group.clone());
+            }
+        }
+        if !is_true(&status, "Established") {
+            let condition = match is_true(&status, "NamesAccepted") {
+                true => Condition::yes("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+                false => Condition::no("Established", "NotAccepted", "not all names are accepted"),
+            };
+            changed |= set(&mut status, condition);
+        }
+        if let Some(condition) = conditions::api_approval(&group, definition.annotations()) {
+            changed |= set(&mut status, condition);
+        }
+        if !changed {
+            return Ok(Outcome::Done);
+        }
+        let names = Names::of(&status["acceptedNames"]);
+        let mut settled = definition;
+        settled.data["status"] = status;
+        if self.write_status(name, &settled).await?.is_some() {
+            self.let_go(name, Some((&group, &names)));
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Deletes what a definition defined, then lets the definition go.
+    async fn empty(&self, definition: DynamicObject) -> Result<Outcome, Error> {
+        if !definition.finalizers().iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+            return Ok(Outcome::Done);
+        }
+        let name = definition.name_any();
+        let mut definition = definition;
+        let begun =
+            Condition::yes("Terminating", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+        if !is_true(&definition.data["status"], "Terminating") && set(&mut definition.data["status"], begun) {
+            match self.write_status(&name, &definition).await? {
+                Some(written) => definition = written,
+                None => return Ok(Outcome::Done),
+            }
+        }
+        let ended = if is_true(&definition.data["status"], "Established") {
+            match instances::delete_all(&self.client, &definition.data).await {
+                Ok(0) => Condition::no("Terminating", "InstanceDeletionCompleted", "removed all instances"),
+                Ok(_) => return Ok(Outcome::After(INSTANCE_POLL)),
+                Err(error) => {
+                    let message = format!("could not list instances: {error}");
+                    let failed = Condition::yes("Terminating", "InstanceDeletionFailed", &message);
+                    if set(&mut definition.data["status"], failed) {
+                        self.write_status(&name, &definition).await?;
+                    }
+                    return Err(error);
+                }
+            }
+        } else {
+            Condition::no("Terminating", "NeverEstablished", "resource was never established")
+        };
+        set(&mut definition.data["status"], ended);
+        definition.finalizers_mut().retain(|finalizer| finalizer != CLEANUP_FINALIZER);
+        self.write_status(&name, &definition).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// Writes the status and, as the subresource allows, the finalizers. `None` when the definition has changed or gone:
+    /// then there is an event to come.
+    async fn write_status(&self, name: &str, definition: &DynamicObject) -> Result<Option<DynamicObject>, Error> {
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        match self.api().replace_status(name, &params, definition).await {
+            Ok(written) => Ok(Some(written)),
+            Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn resource() -> ApiResource {
+    ApiResource {
+        group: "apiextensions.k8s.io".into(),
+        version: "v1".into(),
+        api_version: "apiextensions.k8s.io/v1".into(),
+        kind: "CustomResourceDefinition".into(),
+        plural: "customresourcedefinitions".into(),
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

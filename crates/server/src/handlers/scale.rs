@@ -1,0 +1,44 @@
+//! The `scale` subresource of custom resources: a Scale shown, and a Scale's replicas written into the object.
+
+use std::sync::Arc;
+
+use bailiwick_machinery::custom::ScalePaths;
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::{object, scale};
+use serde_json::Value;
+
+use super::request::Request;
+use crate::cache::Object;
+
+/// The Scale of a stored object.
+pub async fn of(rq: &Request<'_>, paths: &ScalePaths, object: &Arc<Object>) -> ApiResult<Value> {
+    let value = rq.served.present_value(object).await?;
+    let (scale, found) = scale::scale_of(&value, paths).map_err(|error| ApiError::new(500, "", error))?;
+    if !found && rq.info.verb == "get" {
+        let path = &paths.spec_replicas;
+        return Err(ApiError::internal(format!("the spec replicas field {path:?} does not exist")));
+    }
+    Ok(scale)
+}
+
+/// Applies a change of the Scale of an object to the object itself.
+pub fn change(paths: &ScalePaths, old: &Value, change: impl FnOnce(&Value) -> ApiResult<Value>) -> ApiResult<Value> {
+    let (mut old_scale, found) = scale::scale_of(old, paths).map_err(|error| ApiError::new(500, "", error))?;
+    if !found {
+        // A patch that says nothing of replicas must not set them to zero.
+        old_scale["spec"]["replicas"] = i32::MIN.into();
+    }
+    let scale = change(&old_scale)?;
+    let replicas = scale["spec"].get("replicas").and_then(Value::as_i64).unwrap_or_default();
+    if replicas == i64::from(i32::MIN) {
+        let path = &paths.spec_replicas;
+        return Err(ApiError::bad_request(format!("the spec replicas field {path:?} cannot be empty")));
+    }
+    let mut changed = old.clone();
+    scale::set_replicas(&mut changed, paths, replicas).map_err(|error| ApiError::new(500, "", error))?;
+    let version = object::meta_str(&scale, "resourceVersion");
+    if !version.is_empty() {
+        object::set_meta_str(&mut changed, "resourceVersion", version);
+    }
+    Ok(changed)
+}

@@ -1,0 +1,133 @@
+//! Stored custom resources in the version they are asked for: converted, and pruned and defaulted by the schema of now.
+//!
+//! Objects written since the definition last changed are already what their version shows, so that the common case is a
+//! look at the first bytes.
+
+use std::sync::Arc;
+
+use bailiwick_machinery::custom::CustomType;
+use bailiwick_machinery::resource::GroupVersion;
+use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_schema::structural::{self, PruneOptions, Root, UnknownFields};
+use bailiwick_store::{KeyValue, Revision};
+use serde_json::Value;
+
+use crate::cache::{Object, encode_for_storage};
+use crate::registry::Served;
+
+/// Whoever reads is not told what was left out.
+const READING: PruneOptions = PruneOptions { root: Root::Resource, unknown_fields: UnknownFields::Ignore };
+
+impl Served {
+    /// Whether the stored bytes are what this version shows.
+    pub(crate) fn shows_as_stored(&self, object: &Object) -> bool {
+        let Some(custom) = &self.resource.custom else { return true };
+        // An object without a revision has just been made by a dry run.
+        let fresh = object.revision.0 > custom.since || object.revision == Revision::default();
+        fresh && self.is_in_this_version(object)
+    }
+
+    fn is_in_this_version(&self, object: &Object) -> bool {
+        object.stored_json().starts_with(self.stored_head.as_bytes())
+    }
+
+    /// Whether showing this object in this version takes a call to a conversion webhook.
+    pub(crate) fn needs_webhook(&self, object: &Object) -> bool {
+        self.resource.custom.as_ref().is_some_and(|custom| custom.converter.is_some())
+            && !self.is_in_this_version(object)
+    }
+
+    /// The object as this version shows it; `None` when that is how it is stored. Objects that need a webhook must have
+    /// been through [`Served::present_all`].
+    pub(crate) fn present(&self, object: &Object) -> ApiResult<Option<Object>> {
+        if self.shows_as_stored(object) {
+            return Ok(None);
+        }
+        let mut value = object.to_value().map_err(ApiError::internal)?;
+        self.normalise(&mut value);
+        self.presented(object, &value).map(Some)
+    }
+
+    /// The objects as this version shows them, calling the conversion webhook once for all that need it.
+    pub(crate) async fn present_all(&self, mut objects: Vec<Arc<Object>>) -> ApiResult<Vec<Arc<Object>>> {
+        let waiting: Vec<usize> = (0..objects.len()).filter(|at| self.needs_webhook(&objects[*at])).collect();
+        let converter = self.resource.custom.as_ref().and_then(|custom| custom.converter.as_ref());
+        let (Some(converter), false) = (converter, waiting.is_empty()) else { return Ok(objects) };
+        let values: Result<Vec<Value>, _> = waiting.iter().map(|at| objects[*at].to_value()).collect();
+        let values = values.map_err(ApiError::internal)?;
+        let converted = converter.convert(values, &self.resource.group_version()).await?;
+        for (at, mut value) in waiting.into_iter().zip(converted) {
+            self.normalise(&mut value);
+            objects[at] = Arc::new(self.presented(&objects[at], &value)?);
+        }
+        Ok(objects)
+    }
+
+    /// The object as a tree in this version.
+    pub(crate) async fn present_value(&self, object: &Arc<Object>) -> ApiResult<Value> {
+        if self.needs_webhook(object) {
+            let presented = self.present_all(vec![object.clone()]).await?;
+            let presented = presented.first().ok_or_else(|| ApiError::internal("nothing was converted"))?;
+            return presented.to_value().map_err(ApiError::internal);
+        }
+        let mut value = object.to_value().map_err(ApiError::internal)?;
+        if !self.shows_as_stored(object) {
+            self.normalise(&mut value);
+        }
+        self.resource.strategy.from_storage(&mut value);
+        Ok(value)
+    }
+
+    /// An object of this version in the form it is stored in.
+    pub(crate) async fn storage_value(&self, object: &Value) -> ApiResult<Option<Value>> {
+        let strategy = &self.resource.strategy;
+        if !strategy.stored_as_served() {
+            let mut stored = object.clone();
+            strategy.to_storage(&mut stored);
+            return Ok(Some(stored));
+        }
+        let Some(custom) =
+            self.resource.custom.as_ref().filter(|custom| custom.storage.version != self.resource.version)
+        else {
+            return Ok(None);
+        };
+        Ok(Some(convert_one(custom, object.clone(), &custom.storage).await?))
+    }
+
+    /// Says the version, fills in defaults and drops what the schema does not know.
+    fn normalise(&self, value: &mut Value) {
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("apiVersion".into(), self.api_version.as_str().into());
+        }
+        self.resource.strategy.default(value);
+        if let Some(schema) = self.resource.custom.as_ref().and_then(|custom| custom.schema()) {
+            structural::prune(value, schema, READING);
+        }
+    }
+
+    fn presented(&self, object: &Object, value: &Value) -> ApiResult<Object> {
+        let spec = self.cache.as_ref().ok_or_else(|| ApiError::internal("the resource is not stored"))?;
+        let kv = KeyValue {
+            key: object.key().clone(),
+            value: encode_for_storage(value).into(),
+            create_revision: object.revision,
+            mod_revision: object.revision,
+        };
+        Object::parse(&kv, spec.layout(), &[]).map_err(ApiError::internal)
+    }
+}
+
+async fn convert_one(custom: &CustomType, mut object: Value, to: &GroupVersion) -> ApiResult<Value> {
+    match &custom.converter {
+        None => {
+            if let Some(fields) = object.as_object_mut() {
+                fields.insert("apiVersion".into(), to.to_string().into());
+            }
+            Ok(object)
+        }
+        Some(converter) => {
+            let converted = converter.convert(vec![object], to).await?;
+            converted.into_iter().next().ok_or_else(|| ApiError::internal("nothing was converted"))
+        }
+    }
+}
