@@ -10,7 +10,7 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{CipherSuite, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,10 @@ pub fn server_config(
         return Err(TlsError::NoCertificate(what.into()));
     }
     let key = private_key_from_pem(what, key_pem)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut provider = rustls::crypto::ring::default_provider();
+    // AES-128 first, as Go's servers choose: a third less work per byte than the AES-256 that clients of rustls ask for.
+    provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let provider = Arc::new(provider);
     let fail = |source| TlsError::Rustls { what: what.into(), source };
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -49,6 +52,7 @@ pub fn server_config(
         .with_client_cert_verifier(Arc::new(AnyClientCertificate::new(&provider, client_roots)))
         .with_single_cert(chain, key)
         .map_err(fail)?;
+    config.ignore_client_order = true;
     config.alpn_protocols = ALPN.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(config)
 }

@@ -1,7 +1,10 @@
 //! Sockets, TLS and response bodies: everything between the wire and the request pipeline.
 
 mod body;
+mod connection;
+mod corked;
 mod listener;
+mod streams;
 
 pub use body::ResponseBody;
 pub use listener::{Limits, Listener, Running};

@@ -4,15 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::net::{TcpListener, TcpStream};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-use crate::server::{ApiServer, Connection};
+use super::connection::{self, Shared};
+use crate::server::ApiServer;
 
 /// Bounds on what connections may cost.
 #[derive(Clone, Debug)]
@@ -25,6 +23,12 @@ pub struct Limits {
     pub header_read_timeout: Duration,
     /// HTTP/2 streams per connection: informers keep one open per type.
     pub streams_per_connection_max: u32,
+    /// The names and values of one request's headers together. Fat bearer tokens and impersonation need more than
+    /// hyper's 16 KiB; upstream allows 1 MiB, which nobody needs.
+    pub header_list_bytes_max: u32,
+    /// How often a silent HTTP/2 peer is asked whether it is still there, and how long it may take to answer: finds
+    /// peers that are dead behind NAT. Upstream asks as often.
+    pub keep_alive_interval: Duration,
     /// How long connections may take to finish when the server stops.
     pub drain_timeout: Duration,
 }
@@ -36,19 +40,12 @@ impl Default for Limits {
             handshake_timeout: Duration::from_secs(10),
             header_read_timeout: Duration::from_secs(32),
             streams_per_connection_max: 1000,
+            header_list_bytes_max: 128 * 1024,
+            keep_alive_interval: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
         }
     }
 }
-
-/// Fat bearer tokens and impersonation headers need more than hyper's 16 KiB; upstream allows 1 MiB, which nobody needs.
-const HEADER_LIST_BYTES_MAX: u32 = 128 * 1024;
-/// Per-stream receive window, as upstream: bodies are small, and a thousand streams must not reserve a gigabyte.
-const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// What a stream may buffer for a slow reader before its body is no longer polled.
-const SEND_BUFFER_BYTES: usize = 64 * 1024;
-/// Finds dead peers behind NAT; upstream pings as often.
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A bound socket, not serving yet.
 pub struct Listener {
@@ -91,7 +88,7 @@ impl Listener {
 
     async fn accept_loop(self, server: Arc<ApiServer>, mut stopped: watch::Receiver<bool>) {
         let acceptor = TlsAcceptor::from(self.tls.clone());
-        let builder = Arc::new(connection_builder(&self.limits));
+        let shared = Arc::new(Shared { server: server.clone(), acceptor, limits: self.limits.clone() });
         let slots = Arc::new(Semaphore::new(self.limits.connections_max));
         let graceful = GracefulShutdown::new();
         loop {
@@ -109,11 +106,10 @@ impl Listener {
                 }
             };
             let Ok(slot) = slots.clone().acquire_owned().await else { break };
-            let (acceptor, builder, server) = (acceptor.clone(), builder.clone(), server.clone());
-            let (graceful, handshake_timeout) = (graceful.watcher(), self.limits.handshake_timeout);
+            let (shared, graceful) = (shared.clone(), graceful.watcher());
             tokio::spawn(async move {
                 let _slot = slot;
-                serve_connection(stream, peer, acceptor, builder, server, graceful, handshake_timeout).await;
+                connection::serve(stream, peer, &shared, graceful).await;
             });
         }
         drop(self.tcp);
@@ -121,55 +117,5 @@ impl Listener {
         if tokio::time::timeout(self.limits.drain_timeout, graceful.shutdown()).await.is_err() {
             tracing::warn!("some connections did not finish in time");
         }
-    }
-}
-
-fn connection_builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_read_timeout).keep_alive(true);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.streams_per_connection_max)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(STREAM_WINDOW_BYTES * 4)
-        .max_send_buf_size(SEND_BUFFER_BYTES)
-        .max_header_list_size(HEADER_LIST_BYTES_MAX)
-        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
-        .keep_alive_timeout(KEEP_ALIVE_INTERVAL);
-    builder
-}
-
-async fn serve_connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    acceptor: TlsAcceptor,
-    builder: Arc<auto::Builder<TokioExecutor>>,
-    server: Arc<ApiServer>,
-    graceful: Watcher,
-    handshake_timeout: Duration,
-) {
-    let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(handshake_timeout, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            tracing::debug!(%peer, %error, "TLS handshake failed");
-            return;
-        }
-        Err(_) => {
-            tracing::debug!(%peer, "TLS handshake timed out");
-            return;
-        }
-    };
-    let certificates = stream.get_ref().1.peer_certificates().map(<[_]>::to_vec).unwrap_or_default();
-    let connection = Arc::new(Connection::new(Some(peer), certificates));
-    let service = service_fn(move |request| {
-        let (server, connection) = (server.clone(), connection.clone());
-        async move { Ok::<_, std::convert::Infallible>(server.handle(request, connection).await) }
-    });
-    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let serving = graceful.watch(serving.into_owned());
-    if let Err(error) = serving.await {
-        tracing::debug!(%peer, %error, "connection ended");
     }
 }

@@ -1,0 +1,138 @@
+//! Where the streams of an HTTP/2 connection run. A request is served by a task of its own, so that requests of one
+//! connection use all cores; once its answer has become a stream of events or of list items, the connection's task takes
+//! it over. A thousand watches on twenty connections are then woken twenty times per change, not a thousand times, and
+//! what they send leaves together.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+
+type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Says of one request whether its answer is a long stream. The request's handler sets it.
+#[derive(Clone, Default)]
+pub struct Streaming(Arc<AtomicBool>);
+
+impl Streaming {
+    pub fn begin(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Starts the streams of one connection, as hyper asks for it. Clones are of the same connection.
+#[derive(Clone, Default)]
+pub struct StreamExecutor(Arc<Mutex<Handover>>);
+
+#[derive(Default)]
+struct Handover {
+    /// The mark of the request whose stream is about to be started: hyper calls the service and starts the stream in
+    /// one go, so there is never more than one.
+    starting: Option<Streaming>,
+    /// Streams on their way from a task of their own to the connection's.
+    streams: Vec<Stream>,
+    connection: Option<Waker>,
+    closed: bool,
+}
+
+impl StreamExecutor {
+    fn lock(&self) -> MutexGuard<'_, Handover> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A mark for the request that hyper hands to the service now.
+    pub fn mark(&self) -> Streaming {
+        let mark = Streaming::default();
+        self.lock().starting = Some(mark.clone());
+        mark
+    }
+
+    fn hand_over(&self, stream: Stream) {
+        let mut handover = self.lock();
+        if handover.closed {
+            return;
+        }
+        handover.streams.push(stream);
+        let waker = handover.connection.take();
+        drop(handover);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for StreamExecutor {
+    fn execute(&self, stream: F) {
+        let mark = self.lock().starting.take().unwrap_or_default();
+        tokio::spawn(Request { stream: Some(Box::pin(stream)), mark, executor: self.clone() });
+    }
+}
+
+/// A stream until its answer has begun to flow.
+struct Request {
+    stream: Option<Stream>,
+    mark: Streaming,
+    executor: StreamExecutor,
+}
+
+impl Future for Request {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let Some(stream) = &mut this.stream else { return Poll::Ready(()) };
+        if stream.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if !this.mark.has_begun() {
+            return Poll::Pending;
+        }
+        if let Some(stream) = this.stream.take() {
+            this.executor.hand_over(stream);
+        }
+        Poll::Ready(())
+    }
+}
+
+/// The streams that the connection's task runs.
+pub struct Streams {
+    executor: StreamExecutor,
+    running: FuturesUnordered<Stream>,
+}
+
+impl Streams {
+    pub fn new(executor: StreamExecutor) -> Self {
+        Self { executor, running: FuturesUnordered::new() }
+    }
+
+    /// Gives every stream that has something to do its turn.
+    pub fn poll(&mut self, cx: &mut Context<'_>) {
+        {
+            let mut handover = self.executor.lock();
+            match &mut handover.connection {
+                Some(waker) => waker.clone_from(cx.waker()),
+                none => *none = Some(cx.waker().clone()),
+            }
+            self.running.extend(handover.streams.drain(..));
+        }
+        while let Poll::Ready(Some(())) = self.running.poll_next_unpin(cx) {}
+    }
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        let mut handover = self.executor.lock();
+        handover.closed = true;
+        let late = std::mem::take(&mut handover.streams);
+        drop(handover);
+        drop(late);
+    }
+}
