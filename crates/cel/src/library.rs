@@ -43,6 +43,30 @@
 
 // Modules of libraries go here.
 
+mod address;
+mod authorizer;
+mod charges;
+mod encoders;
+mod formats;
+mod go_text;
+mod go_url;
+mod jsonpatch;
+mod list_extension;
+mod lists;
+mod math;
+mod named_format;
+mod network;
+mod order;
+mod quantities;
+mod regexes;
+mod semver;
+mod semvers;
+mod sets;
+mod string_format;
+mod strings;
+mod two_variables;
+mod urls;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -51,6 +75,45 @@ use crate::error::EvalError;
 use crate::parser::Macros;
 use crate::types::Type;
 use crate::value::Value;
+
+pub use authorizer::{
+    AccessDecision, AccessRequest, AccessTarget, Authorizer, ResourceTarget, Subject, authorizer, authorizer_type,
+    authorizer_value, resource_check_type, resource_check_value,
+};
+pub use encoders::encoders;
+pub use formats::format;
+pub use jsonpatch::json_patch;
+pub use list_extension::list_extension;
+pub use lists::lists;
+pub use math::math;
+pub use network::{cidr, ip};
+pub use quantities::quantity;
+pub use regexes::regex;
+pub use semvers::semver;
+pub use sets::sets;
+pub use strings::{strings, strings_newest};
+pub use two_variables::two_variables;
+pub use urls::urls;
+
+/// The libraries that Kubernetes 1.36 puts into every environment, `authorizer` included: without a variable of its type
+/// it cannot be reached.
+pub fn kubernetes() -> Vec<Library> {
+    vec![
+        urls(),
+        regex(),
+        lists(),
+        authorizer(),
+        quantity(),
+        strings(),
+        sets(),
+        ip(),
+        cidr(),
+        format(),
+        two_variables(),
+        semver(),
+        list_extension(),
+    ]
+}
 
 /// What implements a function.
 pub type Implementation = for<'a> fn(&[Value<'a>], &mut CallContext<'_>) -> Result<Value<'a>, EvalError>;

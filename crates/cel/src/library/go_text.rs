@@ -60,7 +60,9 @@ fn push_escaped(out: &mut String, c: char) {
 
 fn is_printable(c: char) -> bool {
     // Rust escapes what does not print; a letter in front keeps it from escaping combining marks, which do print.
-    c.is_ascii_graphic() || c == ' ' || (!c.is_ascii() && !['a', c].iter().collect::<String>().escape_debug().any(|e| e == '\\'))
+    c.is_ascii_graphic()
+        || c == ' '
+        || (!c.is_ascii() && !['a', c].iter().collect::<String>().escape_debug().any(|e| e == '\\'))
 }
 
 /// What Go's `strconv` says of a text that is no number.

@@ -146,8 +146,18 @@ mod tests {
     #[test]
     fn versions_are_ordered_as_the_specification_has_them() {
         let ascending = [
-            "0.0.9", "1.0.0-1", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta.2", "1.0.0-beta.11",
-            "1.0.0-rc.1", "1.0.0", "1.0.1", "1.1.0", "2.0.0",
+            "0.0.9",
+            "1.0.0-1",
+            "1.0.0-alpha",
+            "1.0.0-alpha.1",
+            "1.0.0-alpha.beta",
+            "1.0.0-beta.2",
+            "1.0.0-beta.11",
+            "1.0.0-rc.1",
+            "1.0.0",
+            "1.0.1",
+            "1.1.0",
+            "2.0.0",
         ];
         for pair in ascending.windows(2) {
             let parsed: Vec<_> = pair.iter().map(|text| Version::parse(text).expect("a version")).collect();
