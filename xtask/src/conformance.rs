@@ -6,6 +6,7 @@ mod compatibility;
 mod definition;
 pub(crate) mod diff;
 pub(crate) mod exchange;
+mod generated;
 mod golden;
 pub(crate) mod mask;
 mod select;
@@ -44,6 +45,12 @@ pub struct Args {
     /// Write docs/COMPATIBILITY.md from the cases that are marked as differing, and stop.
     #[arg(long)]
     pub docs: bool,
+    /// Start kube-apiserver and send this many random scripts of applies and updates to both servers.
+    #[arg(long, value_name = "SCRIPTS")]
+    pub generated: Option<usize>,
+    /// What the random scripts are made from.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// One case's outcome.
@@ -59,6 +66,9 @@ pub fn run(args: &Args) -> Result<()> {
     let suites = load()?;
     if args.docs {
         return compatibility::write(&suites);
+    }
+    if let Some(count) = args.generated {
+        return generated::run(count, args);
     }
     if args.record {
         return record(&suites, &args.filter);
