@@ -46,6 +46,12 @@ pub fn put(out: &mut Vec<u8>, number: u32, kind: &Kind, value: &Value) {
     match (kind, value) {
         (Kind::Wrap(inner_number, inner), _) => put_message(out, number, |out| put(out, *inner_number, inner, value)),
         (Kind::AnyWhole, _) => put_any(out, number, value),
+        (Kind::Default, _) => put_message(out, number, |out| match value {
+            Value::Number(n) => put_double(out, 1, n.as_f64().unwrap_or_default()),
+            Value::Bool(flag) => put_bool(out, 2, *flag),
+            Value::String(text) => put_bytes(out, 3, text.as_bytes()),
+            _ => {}
+        }),
         (_, Value::Array(values)) => values.iter().for_each(|value| put(out, number, kind, value)),
         (Kind::Any, _) => put_any(out, number, value),
         (Kind::String, Value::String(text)) if !text.is_empty() => put_bytes(out, number, text.as_bytes()),
@@ -61,12 +67,6 @@ pub fn put(out: &mut Vec<u8>, number: u32, kind: &Kind, value: &Value) {
                 put_double(out, number, n);
             }
         }
-        (Kind::Default, _) => put_message(out, number, |out| match value {
-            Value::Number(n) => put_double(out, 1, n.as_f64().unwrap_or_default()),
-            Value::Bool(flag) => put_bool(out, 2, *flag),
-            Value::String(text) => put_bytes(out, 3, text.as_bytes()),
-            _ => {}
-        }),
         (Kind::SchemaOrBool(schema), _) => put_message(out, number, |out| match value {
             Value::Bool(flag) => put_bool(out, 2, *flag),
             _ => put(out, 1, schema, value),
