@@ -2,8 +2,11 @@
 //! elsewhere. Expressions in CEL are not compiled, and defaults inside schemas are not validated against them.
 
 mod conversion;
+mod embedded;
 mod field_path;
 mod names;
+#[cfg(test)]
+mod objects_tests;
 mod schema;
 mod selectable_fields;
 mod shown;
@@ -23,6 +26,8 @@ use crate::descriptor::{Named, STATUS_VERBS, subresource};
 use crate::fields::{carry_over, flag, list, present, present_mut, put, set_default, text, texts};
 use crate::go_url;
 use crate::webhook_client::default_service_port;
+
+pub use embedded::EMBEDDED_RULES;
 
 /// Groups of the community need its approval, in this annotation.
 const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";
@@ -46,6 +51,10 @@ pub fn resources() -> Vec<Resource> {
 struct Definition;
 
 impl Strategy for Definition {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["status"]]
+    }
+
     fn default(&self, object: &mut Value) {
         let Some(spec) = present_mut(object, "spec") else { return };
         if let Some(names) = present_mut(spec, "names") {
@@ -247,6 +256,10 @@ fn format_warnings(formats: Vec<&str>) -> Vec<String> {
 struct DefinitionStatus;
 
 impl Strategy for DefinitionStatus {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["spec"]]
+    }
+
     fn default(&self, object: &mut Value) {
         Definition.default(object);
     }

@@ -38,6 +38,10 @@ pub fn resources() -> Vec<Resource> {
 struct ApiService;
 
 impl Strategy for ApiService {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["status"]]
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(spec) = present_mut(object, "spec") {
             default_service_port(spec);
@@ -140,6 +144,10 @@ fn base64_decoded_len(encoded: &str) -> usize {
 struct ApiServiceStatus;
 
 impl Strategy for ApiServiceStatus {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["spec"], &["metadata"]]
+    }
+
     fn default(&self, object: &mut Value) {
         ApiService.default(object);
     }

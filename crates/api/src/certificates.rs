@@ -42,6 +42,14 @@ pub fn resources() -> Vec<Resource> {
 struct SigningRequest(Via);
 
 impl Strategy for SigningRequest {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        match self.0 {
+            Via::Main => &[&["spec"], &["status"]],
+            Via::Status => &[&["spec"], &["status", "conditions"]],
+            Via::Approval => &[&["spec"], &["status", "certificate"]],
+        }
+    }
+
     /// The server, not the client, says who asks.
     fn prepare_for_create(&self, cx: &Context<'_>, object: &mut Value) {
         if let Some(spec) = present_mut(object, "spec").and_then(Value::as_object_mut) {

@@ -47,6 +47,10 @@ enum FlowControl {
 }
 
 impl Strategy for FlowControl {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["status"]]
+    }
+
     fn default(&self, object: &mut Value) {
         match self {
             Self::FlowSchema => flow_schema::default(object),
@@ -102,6 +106,10 @@ fn validate_status(object: &Value) -> ErrorList {
 struct Status(FlowControl);
 
 impl Strategy for Status {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["metadata"], &["spec"]]
+    }
+
     fn default(&self, object: &mut Value) {
         self.0.default(object);
     }

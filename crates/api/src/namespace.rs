@@ -38,6 +38,10 @@ pub fn resources() -> Vec<Resource> {
 struct Namespace;
 
 impl Strategy for Namespace {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["status"]]
+    }
+
     fn default(&self, object: &mut Value) {
         if !object::name(object).is_empty() {
             label_with_name(object);
@@ -108,6 +112,10 @@ impl Strategy for Namespace {
 struct Status;
 
 impl Strategy for Status {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["spec"]]
+    }
+
     fn default(&self, object: &mut Value) {
         Namespace.default(object);
     }
@@ -142,6 +150,10 @@ impl Strategy for Status {
 struct Finalize;
 
 impl Strategy for Finalize {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["status"]]
+    }
+
     fn default(&self, object: &mut Value) {
         Namespace.default(object);
     }

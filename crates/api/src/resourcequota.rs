@@ -32,6 +32,10 @@ pub fn resources() -> Vec<Resource> {
 struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["status"]]
+    }
+
     fn default(&self, object: &mut Value) {
         set_default(object, "spec", || json!({}));
         set_default(object, "status", || json!({}));
@@ -98,6 +102,10 @@ impl Strategy for ResourceQuota {
 struct Status;
 
 impl Strategy for Status {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["spec"]]
+    }
+
     fn default(&self, object: &mut Value) {
         ResourceQuota.default(object);
     }

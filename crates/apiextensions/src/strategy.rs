@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use bailiwick_machinery::custom::CustomType;
 use bailiwick_machinery::field::{ErrorList, Path};
+use bailiwick_machinery::resource::Scope;
 use bailiwick_machinery::strategy::{Context, Generation, NameValidator, Strategy};
-use bailiwick_machinery::validation::names::{name_is_dns_subdomain, qualified_name};
+use bailiwick_machinery::validation::metadata::validate_object_meta;
+use bailiwick_machinery::validation::names::{
+    dns1035_label, name_is_dns_subdomain, name_is_path_segment, qualified_name,
+};
 use bailiwick_machinery::{object, scale};
-use bailiwick_schema::structural::{self, Schema};
+use bailiwick_schema::structural::{self, EmbeddedRules, Root, Schema};
 use serde_json::Value;
 
 /// Finalizers that need no domain.
@@ -26,6 +30,10 @@ impl CustomResource {
 }
 
 impl Strategy for CustomResource {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        if self.has_status { &[&["status"]] } else { &[] }
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(schema) = self.custom.schema() {
             structural::default(object, schema);
@@ -47,6 +55,7 @@ impl Strategy for CustomResource {
         errors.extend(scale::validate_spec(&self.custom, object));
         errors.extend(scale::validate_status(&self.custom, object));
         if let Some(schema) = schema {
+            errors.extend(validate_embedded(object, schema));
             errors.extend(structural::validate_list_types(object, schema, &Path::root()));
         }
         errors
@@ -73,6 +82,7 @@ impl Strategy for CustomResource {
         errors.extend(scale::validate_spec(&self.custom, object));
         errors.extend(scale::validate_status(&self.custom, object));
         if let Some(schema) = schema {
+            errors.extend(validate_embedded(object, schema));
             errors.extend(validate_lists_update(object, old, schema));
         }
         errors
@@ -107,6 +117,10 @@ impl CustomResourceStatus {
 }
 
 impl Strategy for CustomResourceStatus {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["metadata"], &["spec"]]
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(schema) = self.custom.schema() {
             structural::default(object, schema);
@@ -153,6 +167,18 @@ impl Strategy for CustomResourceStatus {
     fn allow_unconditional_update(&self) -> bool {
         false
     }
+}
+
+/// What is wrong with the type and metadata of resources inside the object.
+fn validate_embedded(object: &Value, schema: &Schema) -> ErrorList {
+    let rules = EmbeddedRules {
+        object_meta: |object| {
+            let scope = if object::namespace(object).is_empty() { Scope::Cluster } else { Scope::Namespaced };
+            validate_object_meta(object, scope, name_is_path_segment)
+        },
+        lower_kind: dns1035_label,
+    };
+    structural::validate_embedded(object, schema, Root::Value, &Path::root(), rules)
 }
 
 /// List sets and maps must hold no duplicates, unless they did before.

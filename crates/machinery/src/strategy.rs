@@ -76,6 +76,11 @@ pub trait Strategy: Send + Sync {
         crate::strategy::any_path_segment_name
     }
 
+    /// The fields that writes through here leave as they are, whatever the client sends: nobody comes to own them.
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+
     /// How `metadata.generation` moves.
     fn generation(&self) -> Generation {
         Generation::None

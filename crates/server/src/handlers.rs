@@ -1,12 +1,14 @@
 //! One handler per verb, for every resource there is.
 
 pub mod admit;
+pub mod apply;
 pub mod body;
 pub mod create;
 pub mod delete;
 pub mod delete_collection;
 pub mod get;
 pub mod list;
+pub mod managed_fields;
 pub mod patch;
 pub mod request;
 pub mod review;

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bailiwick_machinery::resource::{GroupResource, Resource, SelectableField, Storage};
+use bailiwick_machinery::strategy::Strategy;
 use bailiwick_machinery::versions::compare_versions;
+use bailiwick_merge::apply::ResetFields;
 use bytes::Bytes;
 use imbl::OrdMap;
 use serde_json::json;
@@ -37,6 +39,8 @@ pub struct Served {
     /// How the stored bytes of an object of this kind in this version begin.
     pub stored_head: Box<str>,
     pub group_resource: GroupResource,
+    /// What writes through the resource's own path, and through each subresource, do not change.
+    reset_fields: Box<[(Box<str>, ResetFields)]>,
     pub labels: MetricLabels,
 }
 
@@ -55,8 +59,9 @@ impl Served {
             id,
             cache,
             stored_head: format!("{{\"kind\":{},\"apiVersion\":{},", json!(resource.kind), json!(api_version)).into(),
-            api_version,
+            api_version: api_version.clone(),
             group_resource: resource.group_resource(),
+            reset_fields: reset_fields(&resource, &api_version),
             labels: MetricLabels {
                 group: resource.group.as_str().into(),
                 version: resource.version.as_str().into(),
@@ -65,6 +70,12 @@ impl Served {
             },
             resource,
         }
+    }
+
+    /// The fields that a write through a subresource, or with the empty name through none, does not change.
+    pub fn reset_fields(&self, subresource: &str) -> &ResetFields {
+        const NONE: &ResetFields = &ResetFields::NONE;
+        self.reset_fields.iter().find(|(name, _)| **name == *subresource).map_or(NONE, |(_, fields)| fields)
     }
 
     /// The store key of one object; `namespace` is ignored for cluster-scoped resources.
@@ -205,6 +216,16 @@ impl Registry {
     pub fn all(&self) -> impl Iterator<Item = &Arc<Served>> {
         self.by_path.values().flat_map(|versions| versions.values().flat_map(OrdMap::values))
     }
+}
+
+fn reset_fields(resource: &Resource, api_version: &str) -> Box<[(Box<str>, ResetFields)]> {
+    let own = ("", &resource.strategy);
+    let all = resource.subresources.iter().map(|sub| (sub.name.as_str(), &sub.strategy));
+    let named = |(name, strategy): (&str, &Arc<dyn Strategy>)| {
+        let fields = strategy.reset_fields();
+        (!fields.is_empty()).then(|| (name.into(), ResetFields::of(api_version, fields)))
+    };
+    std::iter::once(own).chain(all).filter_map(named).collect()
 }
 
 type IndexedFields = HashMap<GroupResource, Vec<SelectableField>>;

@@ -56,6 +56,10 @@ pub(super) enum Policy {
 }
 
 impl Strategy for Policy {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["status"]]
+    }
+
     fn default(&self, object: &mut Value) {
         let Some(spec) = present_mut(object, "spec") else { return };
         set_default(spec, "failurePolicy", || "Fail".into());
@@ -292,6 +296,10 @@ fn validate_mutation(mutation: &Value, path: &Path) -> ErrorList {
 pub(super) struct PolicyStatus;
 
 impl Strategy for PolicyStatus {
+    fn reset_fields(&self) -> &'static [&'static [&'static str]] {
+        &[&["spec"], &["metadata"]]
+    }
+
     fn default(&self, object: &mut Value) {
         Policy::Validating.default(object);
     }

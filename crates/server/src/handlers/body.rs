@@ -8,7 +8,7 @@ use bailiwick_machinery::write_options::{DeleteOptions, FieldValidation};
 use bailiwick_machinery::yaml;
 use bailiwick_schema::decode::{self, Decoded};
 use bailiwick_schema::protobuf;
-use bailiwick_schema::structural::{self, PruneOptions, Root, UnknownFields};
+use bailiwick_schema::structural::{self, MalformedFields, PruneOptions, Root, UnknownFields};
 use bailiwick_schema::types::{Type, Types};
 use serde_json::Value;
 
@@ -122,7 +122,8 @@ pub fn coerce(expected: &Expected<'_>, decoded: &mut Decoded) -> ApiResult<()> {
     let Some(custom) = expected.custom else { return Ok(()) };
     if let Some(schema) = custom.schema() {
         structural::default(&mut decoded.value, schema);
-        let mut unknown = Vec::new();
+        let mut unknown = structural::coerce(&mut decoded.value, schema, Root::Resource, MalformedFields::Refuse)
+            .map_err(|error| cannot_handle(expected.kind, expected.version, expected, &error.to_string()))?;
         if !custom.preserve_unknown_fields {
             let options = PruneOptions { root: Root::Resource, unknown_fields: UnknownFields::Report };
             unknown.extend(structural::prune(&mut decoded.value, schema, options));

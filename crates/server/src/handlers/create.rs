@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::admit;
 use super::body::decode_object;
+use super::managed_fields::{self, Tracking};
 use super::request::{Reply, Request};
 use super::write::{self, Run, Written};
 use crate::cache::Object;
@@ -22,12 +23,13 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let options = WriteOptions::parse_create(rq.query)?;
     let encoder = rq.encoder(Answer::Object)?;
     let value = decode_object(rq, &body, options.field_validation)?;
-    let created = create_object(rq, value, Run::from(options.dry_run)).await?;
+    let manager = options.manager(rq.user_agent());
+    let created = create_object(rq, value, Run::from(options.dry_run), Tracking::Update(&manager)).await?;
     rq.object_reply(201, &encoder, created.into()).await
 }
 
 /// Creates a decoded object, whoever decoded it: POST, PUT to a free name, apply.
-pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run) -> ApiResult<Object> {
+pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run, tracking: Tracking<'_>) -> ApiResult<Object> {
     write::settle_namespace(rq, &mut value)?;
     if rq.served.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
         let reason = "create not allowed while custom resource definition is terminating";
@@ -38,6 +40,7 @@ pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run) -> ApiR
     }
     rq.strategy().default(&mut value);
     write::stamp_new(rq, &mut value);
+    managed_fields::create(rq, &mut value, tracking);
     let generated = object::name(&value).is_empty() && !object::meta_str(&value, "generateName").is_empty();
     let mut candidate = admit::mutate_create(rq, value, run).await?;
     // Only a name that is made up anew needs the object as it was before the type's rules saw it.

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::body::{Expected, coerce, not_registered, settle};
+use super::managed_fields::Tracking;
 use super::request::{Reply, Request};
 use super::update::{nameless, update_object};
 use super::write::{self, Run};
@@ -34,10 +35,12 @@ pub async fn patch(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
         PatchKind::JsonPatch => Patch::Json(JsonPatch::from_value(parse(&body, DECODING)?).map_err(patch_error)?),
         PatchKind::MergePatch => Patch::Merge(parse(&body, DECODING)?),
         PatchKind::StrategicMergePatch => Patch::Strategic(parse(&body, "")?),
-        PatchKind::Apply => return Err(ApiError::not_implemented("server-side apply")),
+        PatchKind::Apply => return super::apply::apply(rq, body, &options).await,
     };
     let run = Run::from(options.write.dry_run);
-    let updated = update_object(rq, run, |old| apply(rq, &patch, old, options.write.field_validation)).await?;
+    let manager = options.write.manager(rq.user_agent());
+    let change = |old: &Value| apply(rq, &patch, old, options.write.field_validation);
+    let updated = update_object(rq, run, Tracking::Update(&manager), change).await?;
     rq.object_reply(200, &encoder, updated).await
 }
 
@@ -90,19 +93,25 @@ fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidati
         return Err(invalid(format!("strict decoding error: {}", decoded.strict.join(", "))));
     }
     let mut value = settle(rq, decoded, &expected, validation)?;
-    write::settle_namespace(rq, &mut value)?;
-    if object::name(&value).is_empty() {
+    check_identity(rq, &mut value)?;
+    rq.strategy().default(&mut value);
+    Ok(value)
+}
+
+/// A patch may not make another object of the one the path names.
+pub fn check_identity(rq: &Request<'_>, value: &mut Value) -> ApiResult<()> {
+    write::settle_namespace(rq, value)?;
+    if object::name(value).is_empty() {
         return Err(nameless(rq));
     }
-    if object::name(&value) != rq.info.name {
+    if object::name(value) != rq.info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
-            object::name(&value),
+            object::name(value),
             rq.info.name
         )));
     }
-    rq.strategy().default(&mut value);
-    Ok(value)
+    Ok(())
 }
 
 /// A patch may not make another kind of the object. The error is the text upstream finds while decoding it as that.

@@ -131,6 +131,11 @@ impl<'a> Request<'a> {
         self.headers.get(name).map(HeaderValue::to_str).and_then(Result::ok).unwrap_or_default()
     }
 
+    /// The program that sent the request, as it calls itself.
+    pub fn user_agent(&self) -> &str {
+        self.header(USER_AGENT)
+    }
+
     /// The Content-Type of the body; empty when absent.
     pub fn content_type(&self) -> &str {
         self.header(CONTENT_TYPE)

@@ -7,6 +7,7 @@ use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::{object, scale};
 use serde_json::Value;
 
+use super::managed_fields::{self, Tracking};
 use super::request::Request;
 use crate::cache::Object;
 
@@ -22,13 +23,23 @@ pub async fn of(rq: &Request<'_>, paths: &ScalePaths, object: &Arc<Object>) -> A
 }
 
 /// Applies a change of the Scale of an object to the object itself.
-pub fn change(paths: &ScalePaths, old: &Value, change: impl FnOnce(&Value) -> ApiResult<Value>) -> ApiResult<Value> {
+pub fn change(
+    rq: &Request<'_>,
+    paths: &ScalePaths,
+    old: &Value,
+    tracking: Tracking<'_>,
+    change: impl FnOnce(&Value) -> ApiResult<Value>,
+) -> ApiResult<Value> {
     let (mut old_scale, found) = scale::scale_of(old, paths).map_err(|error| ApiError::new(500, "", error))?;
     if !found {
         // A patch that says nothing of replicas must not set them to zero.
         old_scale["spec"]["replicas"] = i32::MIN.into();
     }
-    let scale = change(&old_scale)?;
+    if let Some(managed) = managed_fields::of_scale(rq, old) {
+        old_scale["metadata"]["managedFields"] = managed;
+    }
+    let mut scale = change(&old_scale)?;
+    managed_fields::update_scale(rq, &old_scale, &mut scale, tracking);
     let replicas = scale["spec"].get("replicas").and_then(Value::as_i64).unwrap_or_default();
     if replicas == i64::from(i32::MIN) {
         let path = &paths.spec_replicas;
@@ -36,6 +47,12 @@ pub fn change(paths: &ScalePaths, old: &Value, change: impl FnOnce(&Value) -> Ap
     }
     let mut changed = old.clone();
     scale::set_replicas(&mut changed, paths, replicas).map_err(|error| ApiError::new(500, "", error))?;
+    if let Some(metadata) = object::metadata_mut(&mut changed) {
+        match managed_fields::of_scaled(rq, old, &scale) {
+            Some(managed) => metadata.insert("managedFields".into(), managed),
+            None => metadata.remove("managedFields"),
+        };
+    }
     let version = object::meta_str(&scale, "resourceVersion");
     if !version.is_empty() {
         object::set_meta_str(&mut changed, "resourceVersion", version);

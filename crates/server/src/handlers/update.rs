@@ -8,13 +8,16 @@ use bailiwick_machinery::object;
 use bailiwick_machinery::resource::GroupKind;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::write_options::WriteOptions;
+use bailiwick_merge::apply::revert_managed_times;
 use bailiwick_store::{Expect, KeyValue, Op, TxnOutcome};
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::admit;
+use super::apply::may_create;
 use super::body::decode_object;
 use super::create::create_object;
+use super::managed_fields::{self, Tracking};
 use super::request::{Reply, Request};
 use super::scale;
 use super::write::{self, MODIFIED, Run, Written};
@@ -32,13 +35,16 @@ pub async fn update(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     check_name(rq, &given)?;
     let run = Run::from(options.dry_run);
     let strategy = rq.strategy();
+    let manager = options.manager(rq.user_agent());
+    let tracking = Tracking::Update(&manager);
     if rq.current(&rq.info.name).await?.is_none() && rq.subresource().is_none() && strategy.allow_create_on_update() {
         object::set_meta_str(&mut given, "resourceVersion", "");
-        let created = create_object(rq, given, run).await?;
+        may_create(rq).await?;
+        let created = create_object(rq, given, run, tracking).await?;
         return rq.object_reply(201, &encoder, created.into()).await;
     }
     strategy.default(&mut given);
-    let updated = update_object(rq, run, |_| Ok(given.clone())).await?;
+    let updated = update_object(rq, run, tracking, |_| Ok(given.clone())).await?;
     rq.object_reply(200, &encoder, updated).await
 }
 
@@ -69,11 +75,16 @@ pub fn nameless(rq: &Request<'_>) -> ApiError {
 pub async fn update_object(
     rq: &Request<'_>,
     run: Run,
+    tracking: Tracking<'_>,
     change: impl Fn(&Value) -> ApiResult<Value>,
 ) -> ApiResult<Arc<Object>> {
     let change = |old: &Value| match rq.scale_paths() {
-        Some(paths) => scale::change(paths, old, &change),
-        None => change(old),
+        Some(paths) => scale::change(rq, paths, old, tracking, &change),
+        None => {
+            let mut new = change(old)?;
+            managed_fields::update(rq, old, &mut new, tracking);
+            Ok(new)
+        }
     };
     let mut current = rq.current(&rq.info.name).await?.ok_or_else(|| rq.not_found())?;
     for _ in 0..CONFLICT_RETRIES {
@@ -104,6 +115,8 @@ async fn attempt(
     let conditional = check_versions(rq, &mut new, &old)?;
     let mut new = admit::mutate_update(rq, new, &old, run).await?;
     write::before_update(rq, &mut new, &old)?;
+    // Times alone are no change.
+    revert_managed_times(&mut new, &old);
     admit::validate_update(rq, &mut new, &old, run).await?;
     let value = write::stored_bytes(rq, &new).await?;
     let expect = Expect::Modified(current.revision);

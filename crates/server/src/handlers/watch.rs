@@ -71,7 +71,8 @@ async fn start(rq: &Request<'_>, options: &ListOptions, filter: Filter, encoder:
         WatchStart::After(revision) => Some(Revision(revision)),
         _ => None,
     };
-    let (snapshot, watcher) = cache.watch(filter.clone(), applied, after);
+    let queue_len_max = rq.server.config.watch_queue_len_max;
+    let (snapshot, watcher) = cache.watch(filter.clone(), applied, after, queue_len_max);
     // The guard forgets the watcher again if the replay below fails.
     let registration = Registration { cache, watcher };
     let mut replay = VecDeque::new();
