@@ -152,7 +152,7 @@ pub enum User {
 pub struct Only {
     /// A JSON pointer in which `*` stands for every element.
     pub at: String,
-    /// The member that is looked at; the element itself when absent.
+    /// The member that is looked at, or a pointer to it; the element itself when absent.
     #[serde(default)]
     pub key: Option<String>,
     /// The values that are kept.

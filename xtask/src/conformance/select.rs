@@ -59,6 +59,7 @@ fn keep_only(list: &mut Value, only: &Only) {
     match list {
         Value::Array(items) => items.retain(|item| {
             let looked_at = match &only.key {
+                Some(key) if key.starts_with('/') => item.pointer(key),
                 Some(key) => item.get(key),
                 None => Some(item),
             };
