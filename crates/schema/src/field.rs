@@ -194,6 +194,7 @@ fn shown(value: &Value) -> String {
         Value::Number(number) if number.is_f64() => {
             number.as_f64().map_or_else(String::new, crate::structural::go_float)
         }
+        Value::Array(_) | Value::Object(_) => crate::structural::go_json(value),
         other => other.to_string(),
     }
 }

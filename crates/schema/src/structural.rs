@@ -19,7 +19,7 @@ mod validate;
 pub use compile::{CompileError, MAX_SCHEMA_DEPTH, MAX_SCHEMA_NODES, compile};
 pub use defaulting::default;
 pub use format::Format;
-pub(crate) use go_float::go_float;
+pub(crate) use go_float::{go_float, go_json};
 pub use interner::{interned_count, release_unused};
 pub use list_type::validate_list_types;
 pub use object_meta::{EmbeddedRules, MalformedFields, coerce, coerce_at, validate_embedded};

@@ -1,4 +1,9 @@
-//! Floats in messages, as Go's `%v` prints them: the shortest digits, with an exponent from 1e+06 on and below 1e-4.
+//! Floats as Go prints them. In messages (`%v`) they have the shortest digits, with an exponent from 1e+06 on and below
+//! 1e-4; in JSON those without a fraction read like integers.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
 
 /// The text of a float in a message.
 pub(crate) fn go_float(value: f64) -> String {
@@ -10,6 +15,28 @@ pub(crate) fn go_float(value: f64) -> String {
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+/// The JSON text of a value as Go marshals it.
+pub(crate) fn go_json(value: &Value) -> String {
+    go_numbers(value).to_string()
+}
+
+/// The value with floats that Go prints like integers made integers.
+fn go_numbers(value: &Value) -> Cow<'_, Value> {
+    /// Below this every integral float is exact.
+    const EXACT: f64 = 1e15;
+    match value {
+        Value::Number(number) if number.is_f64() => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 && float.abs() < EXACT => Cow::Owned((float as i64).into()),
+            _ => Cow::Borrowed(value),
+        },
+        Value::Array(items) => Cow::Owned(items.iter().map(|item| go_numbers(item).into_owned()).collect()),
+        Value::Object(map) => {
+            Cow::Owned(map.iter().map(|(key, value)| (key.clone(), go_numbers(value).into_owned())).collect())
+        }
+        _ => Cow::Borrowed(value),
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::go_float::go_json;
 use super::location::Location;
 use super::schema::{Additional, ListType, Schema};
 use crate::field::{Error, ErrorList, Path};
@@ -94,6 +95,8 @@ fn repeated<'a>(keys: impl ExactSizeIterator<Item = Key<'a>>) -> Vec<usize> {
     for (index, key) in keys.enumerate() {
         let times = match key {
             Key::Value(Value::String(text)) => strings.entry(text).or_default(),
+            // Scalars of different types differ; objects and lists are compared as they would be printed.
+            Key::Value(value @ (Value::Array(_) | Value::Object(_))) => others.entry(go_json(value)).or_default(),
             Key::Value(value) => others.entry(value.to_string()).or_default(),
             Key::Unspecified => others.entry(String::new()).or_default(),
             Key::Many(item, keys) => {
@@ -101,7 +104,7 @@ fn repeated<'a>(keys: impl ExactSizeIterator<Item = Key<'a>>) -> Vec<usize> {
                 for key in keys {
                     text.push('\u{0}');
                     if let Some(value) = item.get(&**key) {
-                        text.push_str(&value.to_string());
+                        text.push_str(&go_json(value));
                     }
                 }
                 others.entry(text).or_default()
