@@ -268,7 +268,9 @@ fn is_cidr<'a>(args: &[Value<'a>], _: &mut CallContext<'_>) -> Result<Value<'a>,
 }
 
 fn contains_ip_string<'a>(args: &[Value<'a>], _: &mut CallContext<'_>) -> Result<Value<'a>, EvalError> {
-    Ok(Value::Bool(cidr_of(args)?.contains(parse_ip(text_of(args, 1)?)?)))
+    // Upstream hides what is wrong with the text.
+    let ip = parse_ip(text_of(args, 1)?).map_err(|_| EvalError::no_such_overload())?;
+    Ok(Value::Bool(cidr_of(args)?.contains(ip)))
 }
 
 fn contains_ip<'a>(args: &[Value<'a>], _: &mut CallContext<'_>) -> Result<Value<'a>, EvalError> {
