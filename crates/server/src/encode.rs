@@ -86,6 +86,11 @@ impl Encoder {
         Self { served, media, shape, meta, layout, include }
     }
 
+    /// The resource whose objects are encoded.
+    pub fn served(&self) -> &Arc<Served> {
+        &self.served
+    }
+
     pub fn content_type(&self) -> &'static str {
         self.media.as_str()
     }

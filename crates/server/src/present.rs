@@ -12,7 +12,7 @@ use bailiwick_schema::structural::{self, PruneOptions, Root, UnknownFields};
 use bailiwick_store::{KeyValue, Revision};
 use serde_json::Value;
 
-use crate::cache::{Object, encode_for_storage};
+use crate::cache::{Event, EventType, Object, Snapshot, encode_for_storage};
 use crate::registry::Served;
 
 /// Whoever reads is not told what was left out.
@@ -61,6 +61,38 @@ impl Served {
             objects[at] = Arc::new(self.presented(&objects[at], &value)?);
         }
         Ok(objects)
+    }
+
+    /// The objects a watch begins with, as this version shows them.
+    pub(crate) async fn present_snapshot(&self, mut snapshot: Snapshot) -> ApiResult<Snapshot> {
+        if snapshot.objects.values().any(|object| self.needs_webhook(object)) {
+            let presented = self.present_all(snapshot.objects.values().cloned().collect()).await?;
+            snapshot.objects = presented.into_iter().map(|object| (object.key().clone(), object)).collect();
+        }
+        Ok(snapshot)
+    }
+
+    /// Whether showing a change takes a call to a conversion webhook.
+    pub(crate) fn event_needs_webhook(&self, event: &Event) -> bool {
+        self.needs_webhook(&event.object) || event.previous.as_ref().is_some_and(|object| self.needs_webhook(object))
+    }
+
+    /// Changes as this version shows them, with one call to the webhook for all.
+    pub(crate) async fn present_events(
+        &self,
+        events: Vec<(EventType, Arc<Event>)>,
+    ) -> ApiResult<Vec<(EventType, Arc<Event>)>> {
+        let states = |event: &Event| std::iter::once(event.object.clone()).chain(event.previous.clone());
+        let objects = events.iter().flat_map(|(_, event)| states(event)).collect();
+        let mut presented = self.present_all(objects).await?.into_iter();
+        let mut next = || presented.next().ok_or_else(|| ApiError::internal("an event was not converted"));
+        let mut converted = Vec::with_capacity(events.len());
+        for (event_type, event) in events {
+            let object = next()?;
+            let previous = event.previous.is_some().then(&mut next).transpose()?;
+            converted.push((event_type, Arc::new(Event::new(object, previous, event.deleted))));
+        }
+        Ok(converted)
     }
 
     /// The object as a tree in this version.
@@ -113,7 +145,7 @@ impl Served {
             create_revision: object.revision,
             mod_revision: object.revision,
         };
-        Object::parse(&kv, spec.layout(), &[]).map_err(ApiError::internal)
+        Object::parse(&kv, spec.layout(), &spec.selectable_fields).map_err(ApiError::internal)
     }
 }
 

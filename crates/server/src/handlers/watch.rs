@@ -78,7 +78,9 @@ async fn start(rq: &Request<'_>, options: &ListOptions, filter: Filter, encoder:
     let mut replay = VecDeque::new();
     let mut initial = None;
     match after {
-        None if matches!(begin, WatchStart::Initial(_)) => initial = Some(Initial::new(rq, &filter, snapshot)),
+        None if matches!(begin, WatchStart::Initial(_)) => {
+            initial = Some(Initial::new(rq, &filter, rq.served.present_snapshot(snapshot).await?));
+        }
         Some(after) if after < snapshot.revision => {
             replay = replay_between(rq, &registration.cache, &filter, after, snapshot.revision).await?;
         }
@@ -101,6 +103,7 @@ async fn start(rq: &Request<'_>, options: &ListOptions, filter: Filter, encoder:
         first_sent: false,
         bookmarks,
         deadline: Box::pin(tokio::time::sleep_until(deadline)),
+        converting: None,
         error: None,
         finished: false,
     })
@@ -212,6 +215,9 @@ impl Drop for Registration {
     }
 }
 
+type Events = Vec<(EventType, Arc<Event>)>;
+type Converting = Pin<Box<dyn Future<Output = ApiResult<Events>> + Send>>;
+
 /// A watch on its way out.
 pub struct WatchBody {
     encoder: Encoder,
@@ -225,6 +231,8 @@ pub struct WatchBody {
     first_sent: bool,
     bookmarks: Option<Bookmarks>,
     deadline: Pin<Box<Sleep>>,
+    /// Events that wait for a conversion webhook; those after them wait too.
+    converting: Option<Converting>,
     error: Option<ApiError>,
     finished: bool,
 }
@@ -242,6 +250,7 @@ impl WatchBody {
             first_sent: false,
             bookmarks: None,
             deadline: Box::pin(tokio::time::sleep(TIMEOUT_MIN)),
+            converting: None,
             error: Some(error),
             finished: false,
         })
@@ -259,16 +268,37 @@ impl WatchBody {
         if let Some(chunk) = self.initial_chunk() {
             return Poll::Ready(Some(chunk));
         }
-        if !self.replay.is_empty() {
-            let take = self.replay.len().min(EVENTS_PER_POLL);
-            let events: Vec<_> = self.replay.drain(..take).collect();
-            return Poll::Ready(Some(self.encode(&events)));
-        }
-        let Some(registration) = &self.registration else { return Poll::Ready(None) };
-        match registration.watcher.poll_next(cx, EVENTS_PER_POLL) {
-            Poll::Ready(Next::Events(events)) => return Poll::Ready(Some(self.encode(&events))),
-            Poll::Ready(Next::Closed) => return self.finish(),
-            Poll::Pending => {}
+        loop {
+            if let Some(converting) = &mut self.converting {
+                match converting.as_mut().poll(cx) {
+                    Poll::Ready(Ok(events)) => {
+                        self.converting = None;
+                        return Poll::Ready(Some(self.encode(&events)));
+                    }
+                    Poll::Ready(Err(error)) => {
+                        self.finished = true;
+                        return Poll::Ready(Some(self.encoder.error_frame(&error)));
+                    }
+                    Poll::Pending => break,
+                }
+            }
+            let events = if !self.replay.is_empty() {
+                let take = self.replay.len().min(EVENTS_PER_POLL);
+                self.replay.drain(..take).collect()
+            } else {
+                let Some(registration) = &self.registration else { return Poll::Ready(None) };
+                match registration.watcher.poll_next(cx, EVENTS_PER_POLL) {
+                    Poll::Ready(Next::Events(events)) => events,
+                    Poll::Ready(Next::Closed) => return self.finish(),
+                    Poll::Pending => break,
+                }
+            };
+            let served = self.encoder.served();
+            if !events.iter().any(|(_, event)| served.event_needs_webhook(event)) {
+                return Poll::Ready(Some(self.encode(&events)));
+            }
+            let served = served.clone();
+            self.converting = Some(Box::pin(async move { served.present_events(events).await }));
         }
         if self.deadline.as_mut().poll(cx).is_ready() {
             return self.finish();
