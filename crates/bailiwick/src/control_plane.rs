@@ -282,6 +282,7 @@ impl Builder {
             issuer: Arc::new(TokenIssuer::new(signing, issuer, audiences, None)),
             token_keys,
             request_timeout: self.request_timeout,
+            watch_queue_len_max: self.limits.watch_queue_len_max,
             address: reachable(address).to_string(),
         })
     }

@@ -57,6 +57,8 @@ pub struct Config {
     pub token_keys: Vec<VerifyingKey>,
     /// How long a request other than a watch may take.
     pub request_timeout: Duration,
+    /// How many undelivered events a watcher may pile up, see [`crate::http::Limits`].
+    pub watch_queue_len_max: usize,
     /// Where clients reach us, as discovery tells them: `host:port`.
     pub address: String,
 }

@@ -173,15 +173,23 @@ impl ResourceCache {
 
     /// Registers a watcher for changes after the returned snapshot, so that nothing falls between the two. With `after`
     /// beyond the snapshot the changes up to it are left out.
-    pub fn watch(&self, filter: Filter, applied: Revision, after: Option<Revision>) -> (Snapshot, Arc<Watcher>) {
+    /// With more than `queue_len_max` undelivered changes the watcher is cut off.
+    pub fn watch(
+        &self,
+        filter: Filter,
+        applied: Revision,
+        after: Option<Revision>,
+        queue_len_max: usize,
+    ) -> (Snapshot, Arc<Watcher>) {
         let mut state = self.write();
         let State::Ready(ready) = &mut *state else {
             // Only loaded caches are handed out, so this watcher can never miss anything; it just sees nothing.
             let snapshot = Snapshot { objects: OrdMap::new(), revision: applied };
-            return (snapshot, Arc::new(Watcher::new(filter, applied)));
+            return (snapshot, Arc::new(Watcher::new(filter, applied, queue_len_max)));
         };
         let revision = ready.revision.max(applied);
-        let watcher = Arc::new(Watcher::new(filter, after.unwrap_or_default().max(ready.revision)));
+        let after = after.unwrap_or_default().max(ready.revision);
+        let watcher = Arc::new(Watcher::new(filter, after, queue_len_max));
         ready.watchers.push(watcher.clone());
         (Snapshot { objects: ready.objects.clone(), revision }, watcher)
     }

@@ -14,10 +14,6 @@ use bailiwick_store::Revision;
 use super::{Event, EventType, Object};
 use crate::registry::Served;
 
-/// How many undelivered events a watcher may pile up before it is cut off. They are shared with all other watchers, so
-/// a full queue costs pointers plus whatever history it alone keeps alive.
-const QUEUE_LEN_MAX: usize = 16_384;
-
 /// What a list or watch lets through.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
@@ -121,12 +117,19 @@ pub struct Watcher {
     filter: Filter,
     /// Events at or before this revision are not for this watcher.
     after: Revision,
+    /// How many undelivered events may pile up before the watcher is cut off.
+    queue_len_max: usize,
     queue: Mutex<Queue>,
 }
 
 impl Watcher {
-    pub fn new(filter: Filter, after: Revision) -> Self {
-        Self { filter, after, queue: Mutex::new(Queue { events: VecDeque::new(), waker: None, closed: false }) }
+    pub fn new(filter: Filter, after: Revision, queue_len_max: usize) -> Self {
+        Self {
+            filter,
+            after,
+            queue_len_max,
+            queue: Mutex::new(Queue { events: VecDeque::new(), waker: None, closed: false }),
+        }
     }
 
     pub fn filter(&self) -> &Filter {
@@ -149,7 +152,7 @@ impl Watcher {
         if queue.closed {
             return false;
         }
-        if queue.events.len() >= QUEUE_LEN_MAX {
+        if queue.events.len() >= self.queue_len_max {
             queue.closed = true;
         } else {
             queue.events.push_back((event_type, event.clone()));

@@ -26,6 +26,9 @@ const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// What a stream may buffer for a slow reader before its body is no longer polled: as much as leaves at once.
 const SEND_BUFFER_BYTES: usize = GATHERED_BYTES_MAX;
 
+/// hyper refuses to read HTTP/1.1 with less.
+const HTTP1_BUFFER_BYTES_MIN: usize = 8 * 1024;
+
 /// What all connections of a listener share.
 pub struct Shared {
     pub server: Arc<ApiServer>,
@@ -73,7 +76,12 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: &Shared, gracefu
 
 fn builder(limits: &Limits, executor: StreamExecutor) -> auto::Builder<StreamExecutor> {
     let mut builder = auto::Builder::new(executor);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_read_timeout).keep_alive(true);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_read_timeout)
+        .max_buf_size((limits.header_list_bytes_max as usize).max(HTTP1_BUFFER_BYTES_MIN))
+        .keep_alive(true);
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -19,7 +19,7 @@ pub struct Limits {
     pub connections_max: usize,
     /// A client must finish its TLS handshake within this.
     pub handshake_timeout: Duration,
-    /// A client must finish its request head within this.
+    /// A client must finish its request head within this; over HTTP/1.1 an idle connection ends after as long.
     pub header_read_timeout: Duration,
     /// HTTP/2 streams per connection: informers keep one open per type.
     pub streams_per_connection_max: u32,
@@ -29,6 +29,9 @@ pub struct Limits {
     /// How often a silent HTTP/2 peer is asked whether it is still there, and how long it may take to answer: finds
     /// peers that are dead behind NAT. Upstream asks as often.
     pub keep_alive_interval: Duration,
+    /// How many undelivered events a watcher may pile up before it is cut off. They are shared with all other watchers,
+    /// so a full queue costs pointers plus whatever history it alone keeps alive.
+    pub watch_queue_len_max: usize,
     /// How long connections may take to finish when the server stops.
     pub drain_timeout: Duration,
 }
@@ -42,6 +45,7 @@ impl Default for Limits {
             streams_per_connection_max: 1000,
             header_list_bytes_max: 128 * 1024,
             keep_alive_interval: Duration::from_secs(30),
+            watch_queue_len_max: 16_384,
             drain_timeout: Duration::from_secs(10),
         }
     }
