@@ -1,6 +1,7 @@
 //! The command line: parses, sets up logs, runs one subcommand.
 
 mod controllers;
+mod crd;
 mod serve;
 mod snapshot;
 
@@ -35,6 +36,9 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Run the generic controllers against a server.
     Controllers(controllers::Args),
+    /// Tools for CustomResourceDefinitions.
+    #[command(subcommand)]
+    Crd(crd::Command),
     /// Save, restore and inspect backups of the embedded store.
     #[command(subcommand)]
     Snapshot(snapshot::Command),
@@ -52,6 +56,7 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(*args),
         Command::Controllers(args) => controllers::run(args),
+        Command::Crd(command) => crd::run(command),
         Command::Snapshot(command) => snapshot::run(command),
     };
     match outcome {

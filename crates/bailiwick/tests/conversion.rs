@@ -1,0 +1,286 @@
+//! Custom resources in two versions with a real conversion webhook over TLS: reads, lists, writes and watches in either
+//! version, what happens when the webhook misbehaves, and the migration of what is stored.
+
+use std::convert::Infallible;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bailiwick::{ControlPlane, Running};
+use bailiwick_machinery::user::UserInfo;
+use base64::Engine;
+use futures::StreamExt;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::core::ApiResource;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// Far more than anything here takes; only a bug runs into it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A webhook that knows v1 (`spec.size`) and v2 (`spec.dimensions.size`).
+struct Webhook {
+    url: String,
+    ca_pem: String,
+    calls: Arc<AtomicUsize>,
+    broken: Arc<AtomicBool>,
+}
+
+impl Webhook {
+    async fn start() -> Self {
+        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der()));
+        let tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}/convert", listener.local_addr().unwrap().port());
+        let (calls, broken) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let webhook = Self { url, ca_pem: certified.cert.pem(), calls: calls.clone(), broken: broken.clone() };
+        tokio::spawn(async move {
+            loop {
+                let Ok((stream, _)) = listener.accept().await else { return };
+                let (acceptor, calls, broken) = (acceptor.clone(), calls.clone(), broken.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let service = service_fn(|request| answer(request, &calls, &broken));
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await;
+                });
+            }
+        });
+        webhook
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    calls: &AtomicUsize,
+    broken: &AtomicBool,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    calls.fetch_add(1, Ordering::SeqCst);
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let review: Value = serde_json::from_slice(&body).unwrap();
+    let to = review["request"]["desiredAPIVersion"].as_str().unwrap();
+    let convert = |object: &Value| {
+        let mut object = object.clone();
+        object["apiVersion"] = to.into();
+        let spec = object["spec"].clone();
+        object["spec"] = match to {
+            "conv.example.com/v1" => json!({"size": spec["dimensions"]["size"]}),
+            _ => json!({"dimensions": {"size": spec["size"]}}),
+        };
+        object
+    };
+    let objects: Vec<Value> = review["request"]["objects"].as_array().unwrap().iter().map(convert).collect();
+    let result = match broken.load(Ordering::SeqCst) {
+        true => json!({"status": "Failure", "message": "out of order"}),
+        false => json!({"status": "Success"}),
+    };
+    let answer = json!({
+        "kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1",
+        "response": {"uid": review["request"]["uid"], "result": result, "convertedObjects": objects},
+    });
+    Ok(Response::new(Full::from(answer.to_string())))
+}
+
+fn resource(version: &str) -> ApiResource {
+    ApiResource {
+        group: "conv.example.com".into(),
+        version: version.into(),
+        api_version: format!("conv.example.com/{version}"),
+        kind: "Box".into(),
+        plural: "boxes".into(),
+    }
+}
+
+fn definition(webhook: &Webhook, storage: &str) -> Value {
+    let version = |name: &str, spec: Value| {
+        json!({"name": name, "served": true, "storage": name == storage, "schema": {"openAPIV3Schema": {
+            "type": "object", "properties": {"spec": {"type": "object", "properties": spec}}}}})
+    };
+    let ca = base64::engine::general_purpose::STANDARD.encode(&webhook.ca_pem);
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boxes.conv.example.com"},
+        "spec": {
+            "group": "conv.example.com", "scope": "Namespaced", "names": {"plural": "boxes", "kind": "Box"},
+            "versions": [
+                version("v1", json!({"size": {"type": "integer"}})),
+                version("v2", json!({"dimensions": {"type": "object", "properties": {"size": {"type": "integer"}}}})),
+            ],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"], "clientConfig": {"url": webhook.url, "caBundle": ca}}},
+        },
+    })
+}
+
+struct Plane {
+    running: Running,
+    client: Client,
+    webhook: Webhook,
+    _dir: tempfile::TempDir,
+}
+
+impl Plane {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let running = ControlPlane::builder(dir.path()).controllers(&[]).start().await.unwrap();
+        let user = UserInfo {
+            name: "tester".to_owned(),
+            groups: vec![UserInfo::MASTERS.to_owned(), UserInfo::AUTHENTICATED.to_owned()],
+            ..UserInfo::default()
+        };
+        let client = Client::new(running.local_service(user), "default");
+        let plane = Self { running, client, webhook: Webhook::start().await, _dir: dir };
+        let crd: DynamicObject = serde_json::from_value(definition(&plane.webhook, "v1")).unwrap();
+        plane.definitions().create(&PostParams::default(), &crd).await.unwrap();
+        plane.established().await;
+        plane
+    }
+
+    fn definitions(&self) -> Api<DynamicObject> {
+        let resource = ApiResource {
+            group: "apiextensions.k8s.io".into(),
+            version: "v1".into(),
+            api_version: "apiextensions.k8s.io/v1".into(),
+            kind: "CustomResourceDefinition".into(),
+            plural: "customresourcedefinitions".into(),
+        };
+        Api::all_with(self.client.clone(), &resource)
+    }
+
+    async fn established(&self) {
+        let api = self.definitions();
+        let mut events = api.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+        while let Some(event) = within(events.next()).await {
+            if let WatchEvent::Added(crd) | WatchEvent::Modified(crd) = event.unwrap() {
+                let conditions = crd.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                if conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True") {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn boxes(&self, version: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), "default", &resource(version))
+    }
+
+    async fn create(&self, version: &str, name: &str, spec: Value) -> DynamicObject {
+        let object = json!({
+            "apiVersion": format!("conv.example.com/{version}"), "kind": "Box", "metadata": {"name": name}, "spec": spec,
+        });
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        self.boxes(version).create(&PostParams::default(), &object).await.unwrap()
+    }
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.expect("the deadline passed")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_read_and_written_in_either_version() {
+    let plane = Plane::start().await;
+    let created = plane.create("v2", "a", json!({"dimensions": {"size": 3}})).await;
+    assert_eq!(created.data["spec"], json!({"dimensions": {"size": 3}}), "the answer is in the version that was sent");
+    assert_eq!(plane.boxes("v1").get("a").await.unwrap().data["spec"], json!({"size": 3}));
+    assert_eq!(plane.boxes("v2").get("a").await.unwrap().data["spec"], json!({"dimensions": {"size": 3}}));
+
+    let patch = json!({"spec": {"dimensions": {"size": 4}}});
+    let patched = plane.boxes("v2").patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    assert_eq!(patched.data["spec"], json!({"dimensions": {"size": 4}}));
+    assert_eq!(plane.boxes("v1").get("a").await.unwrap().data["spec"], json!({"size": 4}));
+    plane.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_converted_in_one_call() {
+    let plane = Plane::start().await;
+    for n in 0..5 {
+        plane.create("v1", &format!("b{n}"), json!({"size": n})).await;
+    }
+    let before = plane.webhook.calls.load(Ordering::SeqCst);
+    let listed = plane.boxes("v2").list(&ListParams::default()).await.unwrap();
+    let sizes: Vec<Value> = listed.items.iter().map(|item| item.data["spec"]["dimensions"]["size"].clone()).collect();
+    assert_eq!(sizes, [0, 1, 2, 3, 4].map(Value::from));
+    assert_eq!(plane.webhook.calls.load(Ordering::SeqCst) - before, 1);
+    plane.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_sees_its_own_version() {
+    let plane = Plane::start().await;
+    plane.create("v1", "first", json!({"size": 1})).await;
+    let mut events = plane.boxes("v2").watch(&WatchParams::default().disable_bookmarks(), "0").await.unwrap().boxed();
+    plane.create("v1", "second", json!({"size": 2})).await;
+    for (name, size) in [("first", 1), ("second", 2)] {
+        match within(events.next()).await.expect("an event").unwrap() {
+            WatchEvent::Added(object) => {
+                assert_eq!(object.name_any(), name);
+                assert_eq!(object.data["spec"], json!({"dimensions": {"size": size}}));
+            }
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    drop(events);
+    plane.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_webhook_fails_the_request_and_loses_nothing() {
+    let plane = Plane::start().await;
+    plane.create("v1", "a", json!({"size": 1})).await;
+    plane.webhook.broken.store(true, Ordering::SeqCst);
+    let error = plane.boxes("v2").get("a").await.unwrap_err().to_string();
+    assert!(error.contains("conversion webhook for conv.example.com/v1, Kind=Box failed: out of order"), "{error}");
+    assert_eq!(plane.boxes("v1").get("a").await.unwrap().data["spec"], json!({"size": 1}), "v1 needs no webhook");
+    plane.webhook.broken.store(false, Ordering::SeqCst);
+    assert_eq!(plane.boxes("v2").get("a").await.unwrap().data["spec"], json!({"dimensions": {"size": 1}}));
+    plane.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn migration_stores_everything_in_the_storage_version() {
+    let plane = Plane::start().await;
+    for n in 0..3 {
+        plane.create("v1", &format!("b{n}"), json!({"size": n})).await;
+    }
+    let mut crd = plane.definitions().get("boxes.conv.example.com").await.unwrap();
+    crd.data["spec"] = definition(&plane.webhook, "v2")["spec"].clone();
+    plane.definitions().replace("boxes.conv.example.com", &PostParams::default(), &crd).await.unwrap();
+    let kubeconfig = plane.running.kubeconfig.clone();
+    let migrate = tokio::task::spawn_blocking(move || {
+        Command::new(env!("CARGO_BIN_EXE_bailiwick"))
+            .args(["crd", "migrate", "boxes.conv.example.com", "--kubeconfig"])
+            .arg(kubeconfig)
+            .output()
+            .unwrap()
+    });
+    let output = within(migrate).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let crd = plane.definitions().get("boxes.conv.example.com").await.unwrap();
+    assert_eq!(crd.data["status"]["storedVersions"], json!(["v2"]));
+    // Now v2 is what is stored: reading it asks nobody.
+    let before = plane.webhook.calls.load(Ordering::SeqCst);
+    let listed = plane.boxes("v2").list(&ListParams::default()).await.unwrap();
+    assert_eq!(listed.items.len(), 3);
+    assert_eq!(plane.webhook.calls.load(Ordering::SeqCst), before);
+    plane.running.stop().await;
+}
