@@ -192,3 +192,21 @@ pub mod limits {
     /// The largest request, from which unbounded sizes are derived.
     pub const MAX_REQUEST_SIZE_BYTES: u64 = 3 * 1024 * 1024;
 }
+
+impl DeclType {
+    /// The position and the JSON name of the field an expression calls `escaped`.
+    pub(crate) fn declared_position(&self, escaped: &str) -> Option<(u32, &str)> {
+        let field = self.field_by_escaped(escaped)?;
+        let DeclKind::Object { fields } = &self.kind else { return None };
+        let position = fields.binary_search_by(|known| known.name.cmp(&field.name)).ok()?;
+        Some((u32::try_from(position).ok()?, &field.name))
+    }
+
+    /// The field at a position, if it has this name.
+    pub(crate) fn field_at(&self, position: u32, name: &str) -> Option<&DeclField> {
+        match &self.kind {
+            DeclKind::Object { fields } => fields.get(position as usize).filter(|field| *field.name == *name),
+            _ => None,
+        }
+    }
+}

@@ -4,18 +4,29 @@
 //! standard ones as [`library::Library`]s. Behaviour, costs and messages are those of cel-go 0.26 with the options
 //! kube-apiserver sets.
 
+pub mod ast;
+mod checker;
 pub mod cost;
 pub mod decl;
+mod env;
 mod error;
+mod estimate;
 pub mod library;
-mod parser;
+pub mod operations;
+pub mod parser;
+mod program;
 pub mod regexes;
+mod source;
+mod standard;
 mod types;
 mod value;
 
 pub use decl::{DeclField, DeclKind, DeclType, ListSemantics};
+pub use env::{AggregateLiterals, Env, EnvBuilder, LiteralValidation};
 pub use error::EvalError;
 pub use library::{CallContext, Library, Overload};
-pub use parser::Macros;
+pub use parser::{Feature, Macros};
+pub use program::{Bindings, Budget, Checked, PlanError, Program};
+pub use source::{Issue, Issues, Location};
 pub use types::{OPTIONAL_TYPE, ObjectType, OpaqueType, Primitive, Type};
 pub use value::{Bytes, Duration, Key, List, Map, Opaque, OwnedMap, Str, Timestamp, Value, ZoneError};

@@ -33,6 +33,8 @@ pub enum Type {
     Object(Arc<ObjectType>),
     /// A type variable of a function declaration.
     Param(Arc<str>),
+    /// A type variable of a check that is under way.
+    Variable(u32),
     /// The type of types.
     Type(Option<Arc<Type>>),
 }
@@ -153,8 +155,19 @@ impl Type {
             Self::Opaque(opaque) => &opaque.name,
             Self::Struct(name) | Self::Param(name) => name,
             Self::Object(object) => &object.name,
+            Self::Variable(_) => "_var",
             Self::Type(_) => "type",
         }
+    }
+
+    /// Whether a value of unknown type may stand here.
+    pub(crate) fn is_dyn(&self) -> bool {
+        matches!(self, Self::Dyn)
+    }
+
+    /// Whether checks pass whatever the other type is.
+    pub(crate) fn is_dyn_or_error(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Error)
     }
 }
 
@@ -203,6 +216,7 @@ impl fmt::Display for Type {
                 }
                 f.write_str(")")
             }
+            Self::Variable(number) => write!(f, "_var{number}"),
             Self::Type(Some(inner)) => write!(f, "type({inner})"),
             other => f.write_str(other.type_name()),
         }

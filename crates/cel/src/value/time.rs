@@ -331,3 +331,10 @@ fn parse_offset(text: &str) -> Option<i64> {
     let offset = Offset::from_seconds(i32::try_from(sign * (hours * 3_600 + minutes * 60)).ok()?).ok()?;
     (hours <= 24 && minutes <= 59).then(|| i64::from(offset.seconds()))
 }
+
+impl Timestamp {
+    /// Whether it is of the years 1 to 9999.
+    pub fn is_in_range(self) -> bool {
+        (MIN_TIMESTAMP_SECONDS..=MAX_TIMESTAMP_SECONDS).contains(&self.seconds)
+    }
+}
