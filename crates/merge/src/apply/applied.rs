@@ -162,6 +162,10 @@ impl FieldManager<'_> {
 
 /// As Go prints group, version and kind: `apps/v1, Kind=Deployment`, `/v1, Kind=ConfigMap`.
 fn gvk(api_version: &str, kind: &str) -> String {
-    let slash = if api_version.is_empty() || api_version.contains('/') { "" } else { "/" };
-    format!("{slash}{api_version}, Kind={kind}")
+    match api_version.matches('/').count() {
+        0 => format!("/{api_version}, Kind={kind}"),
+        1 => format!("{api_version}, Kind={kind}"),
+        // No group and version at all.
+        _ => "/, Kind=".to_owned(),
+    }
 }

@@ -169,7 +169,7 @@ impl<'a> Decoder<'a> {
         self.path.pop();
         let value = match value {
             None => kept,
-            Some(value) if field.is_pointer() || !is_go_zero(field, &value) => Some(value),
+            Some(value) if field.is_pointer() || !is_go_zero(field, &value) || is_reset(field) => Some(value),
             Some(_) => {
                 map.remove(field.name);
                 None
@@ -455,6 +455,11 @@ fn untyped_number(text: &str) -> Option<Number> {
         return Some(integer.into());
     }
     text.parse::<f64>().ok().and_then(Number::from_f64)
+}
+
+/// An empty list of managers asks to forget those that are stored, which no list at all does not.
+fn is_reset(field: &Field) -> bool {
+    field.name == "managedFields"
 }
 
 /// Whether the field counts as not set with this value. Structs never do; empty lists and maps do not survive storage.

@@ -18,6 +18,9 @@ use super::request::{Reply, Request};
 use super::update::update_object;
 use super::write::Run;
 
+/// How errors of YAML begin.
+const CONVERTING: &str = "error converting YAML to JSON";
+
 /// How often a create that met an object made meanwhile, or an update that lost it, starts over.
 const RACE_RETRIES: usize = 8;
 
@@ -34,7 +37,9 @@ pub async fn apply(rq: &Request<'_>, body: Bytes, options: &PatchOptions) -> Api
                 other => return rq.object_reply(200, &encoder, other?).await,
             }
         }
-        let new = config.apply_to(rq, None)?;
+        let mut new = config.apply_to(rq, None)?;
+        // What there is none of has no version that could have been meant.
+        object::set_meta_str(&mut new, "resourceVersion", "");
         may_create(rq).await?;
         match create_object(rq, new, run, Tracking::Settled).await {
             Err(error) if error.reason == "AlreadyExists" => continue,
@@ -63,6 +68,8 @@ struct Configuration<'a> {
     value: Value,
     /// What strict decoding has against it.
     strict: Option<String>,
+    /// The same as one warning each.
+    duplicates: Vec<String>,
     options: &'a PatchOptions,
 }
 
@@ -70,8 +77,9 @@ impl<'a> Configuration<'a> {
     fn parse(body: &[u8], options: &'a PatchOptions) -> ApiResult<Self> {
         let bad = |text: String| ApiError::bad_request(format!("error decoding YAML: {text}"));
         let text = std::str::from_utf8(body).map_err(|_| bad("yaml: invalid leading UTF-8 octet".into()))?;
-        let decoded = yaml::decode(text).map_err(|error| bad(error.to_string()))?;
+        let decoded = yaml::decode(text).map_err(|error| bad(format!("{CONVERTING}: {error}")))?;
         let strict = decoded.strict_error();
+        let duplicates = decoded.duplicates;
         let value = match decoded.value {
             Value::Null => Value::Object(serde_json::Map::new()),
             value @ Value::Object(_) => value,
@@ -88,7 +96,7 @@ impl<'a> Configuration<'a> {
                 )));
             }
         };
-        Ok(Self { value, strict, options })
+        Ok(Self { value, strict, duplicates, options })
     }
 
     /// The object to write: the configuration merged into the live object, decoded like any other.
@@ -99,9 +107,9 @@ impl<'a> Configuration<'a> {
         if let Some(text) = &self.strict {
             match self.options.write.field_validation {
                 FieldValidation::Ignore => {}
-                FieldValidation::Warn => rq.warn(text.clone()),
+                FieldValidation::Warn => self.duplicates.iter().for_each(|warning| rq.warn(warning)),
                 FieldValidation::Strict => {
-                    return Err(ApiError::bad_request(format!("error strict decoding YAML: {text}")));
+                    return Err(ApiError::bad_request(format!("error strict decoding YAML: {CONVERTING}: {text}")));
                 }
             }
         }
@@ -110,7 +118,7 @@ impl<'a> Configuration<'a> {
             Some(native) => decode::decode_value(native, &applied.object),
             None => Ok(decode::Decoded { value: applied.object, strict: Vec::new() }),
         };
-        let mut decoded = decoded.map_err(|error| ApiError::new(500, "", error.to_string()))?;
+        let mut decoded = decoded.map_err(|error| not_convertible(&expected, &self.value, &error))?;
         coerce(&expected, &mut decoded)?;
         let mut value = settle(rq, decoded, &expected, FieldValidation::Ignore)?;
         let uid = object::uid(&value);
@@ -123,4 +131,18 @@ impl<'a> Configuration<'a> {
         rq.strategy().default(&mut value);
         Ok(value)
     }
+}
+
+/// A merged object that is not of its type: all fields are declared, but a value is malformed.
+fn not_convertible(expected: &Expected<'_>, config: &Value, error: &decode::DecodeError) -> ApiError {
+    let (group, version, kind) = (expected.group, expected.version, expected.kind);
+    let gvk = format!("{group}/{version}, Kind={kind}");
+    let (namespace, name) = (object::namespace(config), object::name(config));
+    let text = error.to_string();
+    let base64 = if text.starts_with("illegal base64") { "error decoding from json: " } else { "" };
+    let message = format!(
+        "failed to convert new object ({namespace}/{name}; {gvk}) to proper version: unable to convert unstructured object \
+         to {gvk}: {base64}{text}"
+    );
+    ApiError::new(500, "", message)
 }
