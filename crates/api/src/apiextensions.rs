@@ -1,7 +1,9 @@
 //! `apiextensions.k8s.io/v1`: CustomResourceDefinitions. They are stored and checked here; what they define is served
-//! elsewhere. Expressions in CEL are not compiled, and defaults inside schemas are not validated against them.
+//! elsewhere, and a controller sets most of their conditions. Expressions in CEL are not compiled here.
 
+mod conditions;
 mod conversion;
+mod defaults;
 mod embedded;
 mod field_path;
 mod names;
@@ -27,10 +29,15 @@ use crate::fields::{carry_over, flag, list, present, present_mut, put, set_defau
 use crate::go_url;
 use crate::webhook_client::default_service_port;
 
+pub use conditions::{Condition, api_approved_condition, nonstructural_condition};
 pub use embedded::EMBEDDED_RULES;
 
 /// Groups of the community need its approval, in this annotation.
 const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";
+const SEE_APPROVAL: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+
+/// Keeps a definition until its instances are gone.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The descriptors of the group.
 pub fn resources() -> Vec<Resource> {
@@ -122,6 +129,46 @@ impl Strategy for Definition {
     fn allow_unconditional_update(&self) -> bool {
         false
     }
+
+    /// The first request to delete a definition begins the deletion of what it defines.
+    fn mark_deleting(&self, cx: &Context<'_>, object: &mut Value) {
+        if object::finalizers(object).contains(&CLEANUP_FINALIZER) {
+            return;
+        }
+        if let Some(metadata) = object::metadata_mut(object) {
+            let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+            if let Some(finalizers) = finalizers.as_array_mut() {
+                finalizers.push(CLEANUP_FINALIZER.into());
+            }
+            // Upstream marks definitions by itself and knows neither grace nor generation there.
+            metadata.remove("deletionGracePeriodSeconds");
+            if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 1) {
+                metadata.insert("generation".to_owned(), (generation - 1).into());
+            }
+        }
+        mark_terminating(cx, object);
+    }
+
+    fn removable(&self, object: &Value) -> bool {
+        object::is_deleting(object)
+    }
+}
+
+fn mark_terminating(cx: &Context<'_>, object: &mut Value) {
+    set_default(object, "status", || json!({}));
+    let Some(status) = present_mut(object, "status") else { return };
+    if !status["conditions"].is_array() {
+        put(status, "conditions", json!([]));
+    }
+    let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    conditions.retain(|condition| text(condition, "type") != "Terminating");
+    conditions.push(json!({
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": cx.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }));
 }
 
 /// Nobody has looked at the definition yet: no conditions, no accepted names.
@@ -213,8 +260,7 @@ enum Approval {
 }
 
 fn approval(object: &Value) -> Approval {
-    let annotation = object["metadata"].get("annotations").map(|all| text(all, APPROVAL_ANNOTATION));
-    match annotation.unwrap_or_default() {
+    match approval_annotation(object) {
         "" => Approval::Missing,
         text if text.starts_with("unapproved") => Approval::Bypassed,
         text if go_url::parse(text).is_ok_and(|url| !url.host.is_empty() && !url.scheme.is_empty()) => {
@@ -224,26 +270,38 @@ fn approval(object: &Value) -> Approval {
     }
 }
 
-fn validate_approval(object: &Value, old: Option<&Value>) -> Option<Error> {
-    let group = text(&object["spec"], "group");
-    let protected = ["k8s.io", "kubernetes.io"]
+fn approval_annotation(object: &Value) -> &str {
+    object["metadata"].get("annotations").map(|all| text(all, APPROVAL_ANNOTATION)).unwrap_or_default()
+}
+
+/// Whether a group belongs to the community.
+fn is_protected(group: &str) -> bool {
+    ["k8s.io", "kubernetes.io"]
         .iter()
-        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
+        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+}
+
+fn approval_missing() -> String {
+    format!("protected groups must have approval annotation {APPROVAL_ANNOTATION:?}, {SEE_APPROVAL}")
+}
+
+fn approval_invalid() -> String {
+    format!(
+        "protected groups must have approval annotation {APPROVAL_ANNOTATION:?} with either a URL or a reason starting with \"unapproved\", {SEE_APPROVAL}"
+    )
+}
+
+fn validate_approval(object: &Value, old: Option<&Value>) -> Option<Error> {
     let state = approval(object);
+    let protected = is_protected(text(&object["spec"], "group"));
     if !protected || old.is_some_and(|old| approval(old) == state) {
         return None;
     }
     let path = Path::new("metadata").child("annotations").key(APPROVAL_ANNOTATION);
-    let required = format!("protected groups must have approval annotation {APPROVAL_ANNOTATION:?}");
-    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
     match state {
         Approval::Approved | Approval::Bypassed => None,
-        Approval::Missing => Some(Error::required(&path, format!("{required}, {see}"))),
-        Approval::Invalid => {
-            let annotation = text(&object["metadata"]["annotations"], APPROVAL_ANNOTATION);
-            let detail = format!("{required} with either a URL or a reason starting with \"unapproved\", {see}");
-            Some(Error::invalid(&path, annotation, detail))
-        }
+        Approval::Missing => Some(Error::required(&path, approval_missing())),
+        Approval::Invalid => Some(Error::invalid(&path, approval_annotation(object), approval_invalid())),
     }
 }
 

@@ -25,4 +25,4 @@ pub use list_type::validate_list_types;
 pub use object_meta::{EmbeddedRules, MalformedFields, coerce, coerce_at, validate_embedded};
 pub use prune::{PruneOptions, Root, UnknownFields, drop_nulls, prune};
 pub use schema::{Additional, Below, Junctors, Kind, ListType, MapType, Rule, Schema, ValueValidation};
-pub use validate::{validate, validate_update};
+pub use validate::{validate, validate_default, validate_update};

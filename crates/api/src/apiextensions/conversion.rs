@@ -1,7 +1,10 @@
 //! How objects get from one version of a custom resource to another: not at all, or by webhook.
 
 use bailiwick_machinery::field::{Error, ErrorList, Path};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
+use x509_parser::pem::Pem;
 
 use crate::fields::{list, present, text, texts};
 use crate::webhook_client::{
@@ -21,8 +24,49 @@ pub(super) fn tolerance(old_spec: Option<&Value>) -> UnknownReviewVersions {
     }
 }
 
+/// Whether certificates that are none may stay. Until a definition is established, its webhook's CA may yet be filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InvalidCa {
+    Rejected,
+    Tolerated,
+}
+
+impl InvalidCa {
+    /// What the stored definition, if there is one, makes us tolerate.
+    pub fn of(old: Option<&Value>) -> Self {
+        let Some(old) = old else { return Self::Tolerated };
+        let established = list(&old["status"], "conditions")
+            .iter()
+            .any(|condition| text(condition, "type") == "Established" && text(condition, "status") == "True");
+        let bundle = text(&old["spec"]["conversion"]["webhook"]["clientConfig"], "caBundle");
+        if established && (bundle.is_empty() || ca_fault(bundle).is_none()) { Self::Rejected } else { Self::Tolerated }
+    }
+}
+
+/// Why a bundle, in base64, holds no certificate.
+fn ca_fault(bundle: &str) -> Option<&'static str> {
+    let bytes = BASE64_STANDARD.decode(bundle).unwrap_or_default();
+    let mut blocks = Pem::iter_from_buffer(&bytes).map_while(Result::ok).peekable();
+    if blocks.peek().is_none() {
+        return Some("unable to parse bytes as PEM block");
+    }
+    let certificates: Vec<Pem> = blocks.filter(|block| block.label == "CERTIFICATE").collect();
+    if certificates.iter().any(|block| block.parse_x509().is_ok()) {
+        None
+    } else if certificates.is_empty() {
+        Some("no valid certificate authority data seen")
+    } else {
+        Some("failed to parse certificate: x509: malformed certificate")
+    }
+}
+
 /// Checks a conversion. Paths are those of upstream's internal type, where the webhook's fields stand one level higher.
-pub(super) fn validate(conversion: &Value, unknown: UnknownReviewVersions, path: &Path) -> ErrorList {
+pub(super) fn validate(
+    conversion: &Value,
+    unknown: UnknownReviewVersions,
+    invalid_ca: InvalidCa,
+    path: &Path,
+) -> ErrorList {
     let mut errors = ErrorList::new();
     let strategy = text(conversion, "strategy");
     if strategy.is_empty() {
@@ -37,7 +81,14 @@ pub(super) fn validate(conversion: &Value, unknown: UnknownReviewVersions, path:
     if strategy == "Webhook" {
         match config {
             None => errors.push(Error::required(&config_path, "required when strategy is set to Webhook")),
-            Some(config) => errors.extend(validate_client_config(config, &config_path)),
+            Some(config) => {
+                errors.extend(validate_client_config(config, &config_path));
+                let bundle = text(config, "caBundle");
+                let fault = if bundle.is_empty() { None } else { ca_fault(bundle) };
+                if let (InvalidCa::Rejected, Some(fault)) = (invalid_ca, fault) {
+                    errors.push(Error::invalid(&config_path.child("caBundle"), bundle, fault));
+                }
+            }
         }
         errors.extend(validate_review_versions(webhook, "conversionReviewVersions", "", unknown, &versions_path));
         return errors;

@@ -1,12 +1,14 @@
 //! The OpenAPI schema of a version: which keywords may be used, where, and in which combination.
 
 use bailiwick_machinery::field::{Error, ErrorList, Path};
+use bailiwick_schema::structural::{CompileError, compile};
 use serde_json::Value;
 
+use super::defaults::{self, Unpruned};
 use super::field_path::{Brackets, find};
 use super::shown::shown_schema;
 use super::structural;
-use super::walk::{any_schema, any_within};
+use super::walk::{any_schema, any_within, schema_of};
 use crate::field_errors::invalid_shown;
 use crate::fields::{flag, list, map, optional_text, present, text, texts};
 
@@ -46,20 +48,55 @@ pub(super) struct Tolerance {
     unknown_types: bool,
     non_atomic_sets: bool,
     list_map_keys: bool,
+    unpruned_defaults: bool,
 }
 
 impl Tolerance {
-    /// What the old spec, if there is one, forces us to tolerate.
-    pub fn of(old: Option<&Value>) -> Self {
+    /// What the old spec, if there is one, forces us to tolerate. Pruning, defaults and our extensions need structural
+    /// schemas whatever was there before.
+    pub fn of(new: &Value, old: Option<&Value>) -> Self {
         let Some(old) = old else { return Self::default() };
         let root = Path::root();
+        let needs_structure = !flag(new, "preserveUnknownFields")
+            || any_schema(new, &mut |schema| present(schema, "default").is_some() || has_extensions(schema));
         Self {
-            non_structural: flag(old, "preserveUnknownFields"),
+            non_structural: !needs_structure && is_non_structural(old),
+            unpruned_defaults: has_unpruned_defaults(old),
             unknown_types: any_schema(old, &mut |schema| unknown_type(schema).is_some()),
             non_atomic_sets: any_schema(old, &mut |schema| validate_set(schema, &root).is_some()),
             list_map_keys: any_schema(old, &mut |schema| !validate_key_presence(schema, &root).is_empty()),
         }
     }
+}
+
+fn has_extensions(schema: &Value) -> bool {
+    ["x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"].iter().any(|name| flag(schema, name))
+        || ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-list-type"]
+            .iter()
+            .any(|name| present(schema, name).is_some())
+        || ["x-kubernetes-list-map-keys", "x-kubernetes-validations"].iter().any(|name| !list(schema, name).is_empty())
+}
+
+fn schemas(spec: &Value) -> impl Iterator<Item = &Value> {
+    list(spec, "versions").iter().filter_map(schema_of)
+}
+
+fn is_non_structural(spec: &Value) -> bool {
+    schemas(spec).any(|schema| unsupported(schema).is_some() || !structural::validate(schema, &Path::root()).is_empty())
+}
+
+fn has_unpruned_defaults(spec: &Value) -> bool {
+    schemas(spec).filter_map(|schema| compile(schema).ok()).any(|schema| defaults::has_unpruned(&schema))
+}
+
+/// Why no structural schema can be made of this one.
+pub(super) fn unsupported(schema: &Value) -> Option<&'static str> {
+    let mut why = None;
+    any_within(schema, &mut |schema| {
+        why = structural::unsupported(schema);
+        why.is_some()
+    });
+    why
 }
 
 /// Checks the schema of a version; `has_status` when the version has a status subresource.
@@ -71,13 +108,9 @@ pub(super) fn validate(schema: &Value, has_status: bool, tolerance: &Tolerance, 
     if flag(schema, "nullable") {
         errors.push(Error::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
     }
-    let mut unsupported = None;
-    any_within(schema, &mut |schema| {
-        unsupported = structural::unsupported(schema);
-        unsupported.is_some()
-    });
+    let unsupported = unsupported(schema);
     if !tolerance.non_structural && unsupported.is_none() {
-        errors.extend(structural::validate(schema, path));
+        errors.extend(validate_structure(schema, tolerance, path));
     }
     let place = Place { is_root: true, defaults: None, inside_metadata: false };
     validate_keywords(schema, &place, tolerance, path, &mut errors);
@@ -85,6 +118,21 @@ pub(super) fn validate(schema: &Value, has_status: bool, tolerance: &Tolerance, 
         errors.push(Error::invalid(path, "", why));
     }
     errors
+}
+
+/// The structure and, if that is sound, the defaults.
+fn validate_structure(schema: &Value, tolerance: &Tolerance, path: &Path) -> ErrorList {
+    let errors = structural::validate(schema, path);
+    if !errors.is_empty() {
+        return errors;
+    }
+    let unpruned = if tolerance.unpruned_defaults { Unpruned::Tolerated } else { Unpruned::Refused };
+    match compile(schema) {
+        Ok(compiled) => defaults::validate(&compiled, unpruned, path),
+        // Types that are none are reported with the keywords.
+        Err(CompileError::Malformed(_)) => errors,
+        Err(error) => vec![Error::invalid(path, "", error.to_string())],
+    }
 }
 
 fn validate_root_keywords(schema: &Value, path: &Path) -> Option<Error> {

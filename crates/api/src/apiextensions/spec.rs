@@ -19,11 +19,12 @@ const SCOPES: &[&str] = &["Cluster", "Namespaced"];
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     let nothing = Value::Null;
     let spec = present(object, "spec").unwrap_or(&nothing);
+    let invalid_ca = conversion::InvalidCa::of(old);
     let old = old.and_then(|old| present(old, "spec"));
     let path = Path::new("spec");
     let mut errors = validate_group_and_scope(spec, &path);
 
-    let tolerance = Tolerance::of(old);
+    let tolerance = Tolerance::of(spec, old);
     let preserve_unknown = flag(spec, "preserveUnknownFields");
     errors.extend(require_schemas(spec, old, preserve_unknown, &path));
     if preserve_unknown && any_schema(spec, &mut |schema| present(schema, "default").is_some()) {
@@ -77,7 +78,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
             },
         ));
     }
-    errors.extend(validate_conversion(spec, old, preserve_unknown, &path.child("conversion")));
+    errors.extend(validate_conversion(spec, old, invalid_ca, &path.child("conversion")));
     errors
 }
 
@@ -208,14 +209,14 @@ fn validate_version(
     errors
 }
 
-fn validate_conversion(spec: &Value, old: Option<&Value>, preserve_unknown: bool, path: &Path) -> ErrorList {
+fn validate_conversion(spec: &Value, old: Option<&Value>, invalid_ca: conversion::InvalidCa, path: &Path) -> ErrorList {
     let Some(conversion) = present(spec, "conversion") else { return ErrorList::new() };
     let mut errors = ErrorList::new();
     let strategy = text(conversion, "strategy");
-    if strategy != "None" && preserve_unknown {
+    if strategy != "None" && flag(spec, "preserveUnknownFields") {
         let detail = "must be None if spec.preserveUnknownFields is true";
         errors.push(Error::invalid(&path.child("strategy"), strategy, detail));
     }
-    errors.extend(conversion::validate(conversion, conversion::tolerance(old), path));
+    errors.extend(conversion::validate(conversion, conversion::tolerance(old), invalid_ca, path));
     errors
 }

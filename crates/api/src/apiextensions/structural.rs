@@ -2,7 +2,7 @@
 //! defaulted. Inside `allOf`, `anyOf`, `oneOf` and `not` schemas may only restrict what is specified outside.
 
 use bailiwick_machinery::field::{Error, ErrorList, Path};
-use regex::Regex;
+use bailiwick_schema::structural::pattern;
 use serde_json::{Value, json};
 
 use crate::fields::{flag, list, map, present, text};
@@ -186,8 +186,8 @@ fn value_validation(schema: &Value, skip: &IntOrString, path: &Path, errors: &mu
         nested_validation(nested, &IntOrString::NONE, &path.child("not"), errors);
     }
     let pattern = text(schema, "pattern");
-    if let Some(why) = pattern_fault(pattern) {
-        let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
+    if let Err(why) = pattern::check(pattern) {
+        let detail = format!("must be a valid regular expression, but isn't: {why}");
         errors.push(Error::invalid(&path.child("pattern"), pattern, detail));
     }
 }
@@ -269,26 +269,4 @@ fn nested_completeness(nested: &Value, outside: Option<&Value>, at: &Path, becau
 
 fn schema_in<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     schema.get(name).filter(|inner| inner.is_object())
-}
-
-/// What Go's regular expressions would complain about. Only faults that both dialects share are reported: what ours
-/// does not know may be fine in Go's.
-fn pattern_fault(pattern: &str) -> Option<String> {
-    let regex::Error::Syntax(report) = Regex::new(pattern).err()? else { return None };
-    let fault = report.lines().last().unwrap_or_default();
-    if fault.contains("unclosed character class") {
-        Some(format!("missing closing ]: `{}`", &pattern[pattern.rfind('[').unwrap_or_default()..]))
-    } else if fault.contains("unclosed group") {
-        Some(format!("missing closing ): `{pattern}`"))
-    } else if fault.contains("unopened group") {
-        Some(format!("unexpected ): `{pattern}`"))
-    } else if fault.contains("look-around") {
-        let start = pattern.find("(?").unwrap_or_default();
-        let end = (start + 3).min(pattern.len());
-        Some(format!("invalid or unsupported Perl syntax: `{}`", pattern.get(start..end).unwrap_or(pattern)))
-    } else if fault.contains("incomplete escape") {
-        Some("trailing backslash at end of expression: ``".to_owned())
-    } else {
-        None
-    }
 }

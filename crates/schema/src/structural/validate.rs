@@ -43,9 +43,24 @@ pub fn validate_update(new: &Value, old: &Value, schema: &Schema, path: &Path) -
     check.finish()
 }
 
+/// As [`validate`], for a default inside the schema. Upstream then takes int-or-string for any type.
+pub fn validate_default(value: &Value, schema: &Schema, path: &Path) -> ErrorList {
+    let mut check = Check { int_or_string: IntOrString::Anything, ..Check::new(path) };
+    check.node(value, schema, &Location::ROOT, None);
+    check.finish()
+}
+
+/// What `x-kubernetes-int-or-string` means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IntOrString {
+    Typed,
+    Anything,
+}
+
 /// One validation in progress.
 struct Check<'a> {
     base: &'a Path,
+    int_or_string: IntOrString,
     errors: ErrorList,
     /// Only whether there is an error matters; the first one ends the walk.
     quiet: bool,
@@ -57,7 +72,7 @@ type Passed = usize;
 
 impl<'a> Check<'a> {
     fn new(base: &'a Path) -> Self {
-        Self { base, errors: ErrorList::new(), quiet: false, failed: false }
+        Self { base, int_or_string: IntOrString::Typed, errors: ErrorList::new(), quiet: false, failed: false }
     }
 
     /// Upstream reports each message once.
@@ -98,7 +113,7 @@ impl<'a> Check<'a> {
         }
         let mut passed = 1;
         let has_format = validation.is_some_and(|v| v.checked_format.is_some());
-        if schema.int_or_string || schema.kind.is_some() || has_format {
+        if self.has_types(schema) || has_format {
             passed += 1 + self.type_of(value, schema, validation, at);
         }
         passed += 2;
@@ -122,9 +137,13 @@ impl<'a> Check<'a> {
         passed
     }
 
+    fn has_types(&self, schema: &Schema) -> bool {
+        schema.kind.is_some() || (schema.int_or_string && self.int_or_string == IntOrString::Typed)
+    }
+
     /// Null is checked for its type and against an enumeration, which it never is in.
     fn null(&mut self, schema: &Schema, at: &Location<'_>) -> Passed {
-        if (schema.int_or_string || schema.kind.is_some()) && !schema.nullable {
+        if self.has_types(schema) && !schema.nullable {
             self.invalid_type(at, type_names(schema), "null");
             return 0;
         }
