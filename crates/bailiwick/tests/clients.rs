@@ -50,6 +50,17 @@ fn python_watches_see_every_write_once_and_in_order() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_controller_runtime_controller_reconciles_custom_resources() -> Result<()> {
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("controller-runtime");
+    std::fs::create_dir_all(&output)?;
+    let program = tools::build_go(&clients().join("go-controller"), &output)?;
+    let server = Server::start(env!("CARGO_BIN_EXE_bailiwick"))?;
+    let printed = Program::new(program).arg("--kubeconfig").arg(server.kubeconfig()).timeout(SLACK).run()?;
+    println!("{printed}");
+    Ok(())
+}
+
 fn go_informer(watch_list: &str) -> Result<()> {
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("watch-list-{watch_list}"));
     std::fs::create_dir_all(&output)?;
