@@ -23,6 +23,7 @@ mod reconcile;
 mod removal;
 mod scale;
 mod set;
+mod stored_fields;
 #[cfg(test)]
 mod tests;
 mod timestamps;

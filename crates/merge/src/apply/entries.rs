@@ -86,13 +86,24 @@ impl<'a> Entry<'a> {
         self.rename(id, Some(time))
     }
 
-    /// What upstream sorts by; no time is the beginning of time.
-    pub(super) fn unix_seconds(&self) -> i64 {
-        let time = self.time.as_ref().and_then(|time| parse(time, Precision::Seconds).ok());
-        time.map_or(0, |time| time.unix_seconds)
+    /// The value of `fieldsV1` as it was read; `None` once it was decoded.
+    pub(super) fn stored_fields(&self) -> Option<&'a Value> {
+        match self.fields {
+            Fields::Stored { entry } => entry.get("fieldsV1"),
+            Fields::Decoded { .. } => None,
+        }
     }
 
-    fn into_value(self) -> Value {
+    /// What upstream sorts by; no time is the beginning of time.
+    pub(super) fn unix_seconds(&self) -> i64 {
+        unix_seconds(self.time.as_deref())
+    }
+
+    fn sort_key(&self) -> SortKey<'_> {
+        (self.id.operation.as_str(), self.unix_seconds(), &self.id.manager, &self.id.api_version, &self.id.subresource)
+    }
+
+    pub(super) fn into_value(self) -> Value {
         let set = match self.fields {
             Fields::Stored { entry } | Fields::Decoded { entry: Some(entry), .. } => return entry.clone(),
             Fields::Decoded { set, entry: None } => set,
@@ -178,16 +189,36 @@ pub(super) fn encode(mut entries: Vec<Entry<'_>>) -> Option<Value> {
         return None;
     }
     if entries.len() > 1 {
-        entries.sort_by(|a, b| {
-            let by_time = || a.unix_seconds().cmp(&b.unix_seconds());
-            (a.id.operation.cmp(&b.id.operation))
-                .then_with(by_time)
-                .then_with(|| a.id.manager.cmp(&b.id.manager))
-                .then_with(|| a.id.api_version.cmp(&b.id.api_version))
-                .then_with(|| a.id.subresource.cmp(&b.id.subresource))
-        });
+        entries.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
     }
     Some(entries.into_iter().map(Entry::into_value).collect())
+}
+
+/// Operation, time, manager, version, subresource: the order upstream writes entries in.
+type SortKey<'a> = (&'a str, i64, &'a str, &'a str, &'a str);
+
+fn unix_seconds(time: Option<&str>) -> i64 {
+    time.and_then(|time| parse(time, Precision::Seconds).ok()).map_or(0, |time| time.unix_seconds)
+}
+
+/// Brings entries into the order [`encode`] writes them in.
+pub(super) fn sort_values(list: &mut [Value]) {
+    fn key(entry: &Value) -> SortKey<'_> {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str);
+        let or_empty = |name: &str| text(name).unwrap_or_default();
+        let seconds = unix_seconds(text("time"));
+        (or_empty("operation"), seconds, or_empty("manager"), or_empty("apiVersion"), or_empty("subresource"))
+    }
+    list.sort_by(|a, b| key(a).cmp(&key(b)));
+}
+
+/// Whether an entry is that of a manager.
+pub(super) fn is_of(entry: &Value, id: &ManagerId<'_>) -> bool {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+    text("manager") == id.manager
+        && text("operation") == id.operation.as_str()
+        && text("subresource") == id.subresource
+        && text("apiVersion") == id.api_version
 }
 
 /// Whether a client asks to forget all managers: an empty list, or one entry that says nothing.

@@ -16,6 +16,7 @@ use super::managers;
 use super::path::Path;
 use super::reconcile::reconcile;
 use super::set::FieldSet;
+use super::stored_fields;
 use super::types::{At, TypeRef};
 
 /// How objects look in other versions than the one of the request.
@@ -128,6 +129,7 @@ impl FieldManager<'_> {
     ) -> Result<Option<Value>, UpdateError> {
         let stored = managed_fields(live);
         let is_echo = given.as_ref().is_some_and(|given| Some(given) == stored);
+        let (echo, given) = if is_echo { (given, None) } else { (None, given) };
         let mut origin = Origin::Store;
         let from_store = || entries::decode(stored, Origin::Store).unwrap_or_default();
         let entries = if !self.subresource.is_empty() || is_echo {
@@ -149,18 +151,66 @@ impl FieldManager<'_> {
         }
 
         let mut comparison = compare(self.types, live, new)?;
-        let nothing_to_do = origin == Origin::Store
-            && !entries.is_empty()
-            && !self.types.may_change()
-            && entries.iter().all(|entry| entry.id.api_version == self.api_version)
-            && [&comparison.removed, &comparison.modified, &comparison.added]
-                .into_iter()
-                .all(|set| set.is_subset(&UNMANAGED));
-        if nothing_to_do {
-            return Ok(if is_echo { given } else { stored.cloned() });
+        let is_simple = origin == Origin::Store
+            && (1..managers::MAX_UPDATE_MANAGERS).contains(&entries.len())
+            && entries.iter().all(|entry| entry.id.api_version == self.api_version && self.is_current(entry));
+        if is_simple {
+            drop(entries);
+            let list = echo.or_else(|| stored.cloned());
+            return Ok(self.edited(list, comparison, manager, now));
         }
         let entries = self.after_update(live, new, &mut comparison, entries, manager, now)?;
         Ok(entries::encode(entries))
+    }
+
+    /// Whether an entry needs no change to fit the schema.
+    fn is_current(&self, entry: &Entry<'_>) -> bool {
+        let fields = || entry.stored_fields().and_then(Value::as_object);
+        !self.types.may_change() || fields().is_some_and(|fields| stored_fields::fit(fields, self.types))
+    }
+
+    /// The stored entries after a write by `manager`, with only the fields touched that it changed.
+    fn edited(
+        &self,
+        list: Option<Value>,
+        mut comparison: Comparison<'_>,
+        manager: &str,
+        now: Instant,
+    ) -> Option<Value> {
+        let Some(Value::Array(mut list)) = list else { return None };
+        if let Some(reset) = self.reset.of_version(self.api_version) {
+            comparison.exclude(reset);
+        }
+        let Comparison { mut removed, modified: mut own, added } = comparison;
+        own.add(added);
+        own.subtract(&UNMANAGED);
+        removed.subtract(&UNMANAGED);
+        if own.is_empty() && removed.is_empty() {
+            return Some(Value::Array(list));
+        }
+        let id = self.id(manager, Operation::Update);
+        let mut is_known = false;
+        for entry in &mut list {
+            let is_own = entries::is_of(entry, &id);
+            let Some(Value::Object(fields)) = entry.get_mut("fieldsV1") else { continue };
+            stored_fields::subtract(fields, &removed);
+            if !is_own {
+                stored_fields::subtract(fields, &own);
+            } else if !own.is_empty() {
+                is_known = true;
+                stored_fields::add(fields, &own);
+                entry["time"] = Value::String(now.format(Precision::Seconds));
+            }
+        }
+        list.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
+        if !own.is_empty() {
+            if !is_known {
+                let time = Some(Cow::Owned(now.format(Precision::Seconds)));
+                list.push(Entry::new(id, time, own).into_value());
+            }
+            entries::sort_values(&mut list);
+        }
+        (!list.is_empty()).then_some(Value::Array(list))
     }
 
     /// The entries after a write by `manager`.

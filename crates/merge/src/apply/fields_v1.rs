@@ -33,7 +33,8 @@ impl<'a> FieldSet<'a> {
         self.members_value(false)
     }
 
-    fn members_value(&self, with_self: bool) -> Value {
+    /// The value for a field that this set lies below; `with_self` if the field itself is a member.
+    pub(super) fn members_value(&self, with_self: bool) -> Value {
         let mut map = Map::new();
         if with_self && !self.is_empty() {
             map.insert(".".to_owned(), Value::Object(Map::new()));
