@@ -209,11 +209,17 @@ async fn whoever_grants_a_right_sees_it_in_the_next_request() {
     within_deadline(async {
         let plane = Plane::start(Limits::default(), |builder| builder).await;
         let mut wire = plane.connect().await;
+        let role = json!({
+            "metadata": {"name": "reader"},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}],
+        });
+        let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+        assert_eq!(wire.request("POST", roles, &role).await.status, 201);
         for number in 0..1000 {
             let (name, user) = (format!("b{number}"), format!("user-{number}"));
             let binding = json!({
                 "metadata": {"name": name},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
                 "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
             });
             assert_eq!(wire.request("POST", BINDINGS, &binding).await.status, 201);

@@ -87,10 +87,7 @@ impl Wire {
     async fn exchange(&mut self, method: &str, path: &str, content_type: &str, body: &Value) -> Answer {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = head(method, path, content_type, body.len()) + &body;
-        let Self { reader: _, writer, .. } = self;
-        // A refusal may come while we still send.
-        let _ = writer.write_all(request.as_bytes()).await;
-        let _ = writer.flush().await;
+        self.send(&request).await;
         Answer { status: self.head().await, body: self.body().await }
     }
 
