@@ -1,7 +1,9 @@
 //! The OpenAPI schema of a version: which keywords may be used, where, and in which combination.
 
+use std::collections::HashSet;
+
 use bailiwick_machinery::field::{Error, ErrorList, Path};
-use bailiwick_schema::structural::{CompileError, compile};
+use bailiwick_schema::structural::{CompileError, compile, pattern};
 use serde_json::Value;
 
 use super::defaults::{self, Unpruned};
@@ -120,8 +122,24 @@ pub(super) fn validate(schema: &Value, has_status: bool, tolerance: &Tolerance, 
     errors
 }
 
+/// Largest sum of what the different patterns of a schema weigh. Compiling that much takes about a second, and nobody's
+/// patterns come near it.
+const MAX_PATTERN_WEIGHT: u64 = 4_000_000;
+
+fn weight_of_patterns(schema: &Value) -> u64 {
+    let mut patterns = HashSet::new();
+    any_within(schema, &mut |schema| {
+        patterns.insert(text(schema, "pattern"));
+        false
+    });
+    patterns.into_iter().map(pattern::weight).fold(0, u64::saturating_add)
+}
+
 /// The structure and, if that is sound, the defaults.
 fn validate_structure(schema: &Value, tolerance: &Tolerance, path: &Path) -> ErrorList {
+    if weight_of_patterns(schema) > MAX_PATTERN_WEIGHT {
+        return vec![Error::forbidden(path, "patterns are too large to be compiled")];
+    }
     let errors = structural::validate(schema, path);
     if !errors.is_empty() {
         return errors;

@@ -38,3 +38,33 @@ fn the_status_subresource_leaves_the_spec_alone() {
     DefinitionStatus.prepare_for_update(&cx, &mut new, &json!({"metadata": {}, "spec": {"scope": "Cluster"}}));
     assert_eq!(new, json!({"metadata": {"labels": {"a": "b"}}, "spec": {"scope": "Cluster"}, "status": {}}));
 }
+
+#[test]
+fn patterns_that_would_take_long_to_compile_are_refused_at_once() {
+    let properties: Map<String, Value> = (0..20)
+        .map(|n| (format!("p{n}"), json!({"type": "string", "pattern": format!("\\pL{{{}}}", 980 + n)})))
+        .collect();
+    let definition = json!({
+        "metadata": {"name": "as.b.c"},
+        "spec": {"group": "b.c", "scope": "Cluster",
+            "names": {"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}]},
+        "status": {"storedVersions": ["v1"]},
+    });
+    let errors = spec::validate(&definition, None);
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(texts, ["spec.validation.openAPIV3Schema: Forbidden: patterns are too large to be compiled"]);
+}
+
+#[test]
+fn the_first_deletion_keeps_a_definition_for_its_instances() {
+    let user = bailiwick_machinery::UserInfo::default();
+    let cx = Context { now: crate::testing::now(), user: &user };
+    let mut definition = json!({"metadata": {"name": "as.b.c", "generation": 2, "deletionGracePeriodSeconds": 0}});
+    assert!(!Definition.removable(&definition), "the first request only marks it");
+    Definition.mark_deleting(&cx, &mut definition);
+    assert_eq!(definition["metadata"], json!({"name": "as.b.c", "generation": 1, "finalizers": [CLEANUP_FINALIZER]}));
+    assert_eq!(definition["status"]["conditions"][0]["type"], "Terminating");
+    assert_eq!(definition["status"]["conditions"][0]["lastTransitionTime"], crate::testing::NOW);
+}

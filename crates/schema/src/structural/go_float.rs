@@ -22,6 +22,20 @@ pub(crate) fn go_json(value: &Value) -> String {
     go_numbers(value).to_string()
 }
 
+/// Makes integers of floats that have no fraction, as they become by being read and written by Go.
+pub fn whole_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Cow::Owned(whole) = go_numbers(value) {
+                *value = whole;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_floats),
+        Value::Object(map) => map.values_mut().for_each(whole_floats),
+        _ => {}
+    }
+}
+
 /// The value with floats that Go prints like integers made integers.
 fn go_numbers(value: &Value) -> Cow<'_, Value> {
     /// Below this every integral float is exact.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::location::Location;
 use super::prune::{MAX_UNKNOWN_FIELDS, Root, is_meta_field};
 use super::schema::{Additional, Schema};
-use crate::decode::decode_value;
+use crate::decode::{DecodeError, decode_value};
 use crate::field::{Error, ErrorList, Path};
 use crate::types::Types;
 
@@ -44,6 +44,16 @@ pub fn coerce_at(
     coercion.node(value, schema, schema.embedded_resource || root == Root::Resource, &Location::ROOT)?;
     coercion.unknown.sort_unstable();
     Ok(coercion.unknown)
+}
+
+/// Coerces the metadata of a whole object. Returns the paths of fields that metadata does not have, sorted.
+pub fn coerce_metadata(object: &mut Value, malformed: MalformedFields) -> Result<Vec<String>, DecodeError> {
+    let Some(metadata) = object.get_mut("metadata") else { return Ok(Vec::new()) };
+    let Some(strict) = decode_metadata(metadata, malformed)? else { return Ok(Vec::new()) };
+    let mut unknown: Vec<String> = unknown_fields(&strict).map(|field| format!("metadata.{field}")).collect();
+    unknown.sort_unstable();
+    unknown.truncate(MAX_UNKNOWN_FIELDS);
+    Ok(unknown)
 }
 
 struct Coercion<'a> {
@@ -96,34 +106,45 @@ impl Coercion<'_> {
     }
 
     fn metadata(&mut self, value: &mut Value, at: &Location<'_>) -> Result<(), Error> {
-        let decoded = match (decode_value(Types::native().object_meta(), value), self.malformed) {
-            (Ok(decoded), _) => decoded,
-            (Err(error), MalformedFields::Refuse) => {
-                let path = at.path(self.base).child("metadata");
-                return Err(Error::invalid(&path, value.clone(), error.to_string()));
-            }
-            (Err(_), MalformedFields::Drop) => {
-                if let Some(fields) = value.as_object_mut() {
-                    drop_malformed(fields);
-                }
-                match decode_value(Types::native().object_meta(), value) {
-                    Ok(decoded) => decoded,
-                    // Not an object: left as it is.
-                    Err(_) => return Ok(()),
-                }
-            }
-        };
-        *value = decoded.value;
-        if let Some(fields) = value.as_object_mut() {
-            fields.retain(|name, value| !(name == "creationTimestamp" && value.is_null()));
-        }
-        if !decoded.strict.is_empty() && self.unknown.len() < MAX_UNKNOWN_FIELDS {
+        let strict = decode_metadata(value, self.malformed).map_err(|error| {
+            let path = at.path(self.base).child("metadata");
+            Error::invalid(&path, value.clone(), error.to_string())
+        })?;
+        let Some(strict) = strict.filter(|strict| !strict.is_empty()) else { return Ok(()) };
+        if self.unknown.len() < MAX_UNKNOWN_FIELDS {
             let prefix = at.path(self.base).child("metadata");
-            let fields = decoded.strict.iter().filter_map(|text| text.split('"').nth(1));
-            self.unknown.extend(fields.map(|field| prefix.child(field).to_string()));
+            self.unknown.extend(unknown_fields(&strict).map(|field| prefix.child(field).to_string()));
         }
         Ok(())
     }
+}
+
+/// Gives metadata its types; returns what strict decoding says of it, or `None` if it is no metadata and may stay.
+fn decode_metadata(value: &mut Value, malformed: MalformedFields) -> Result<Option<Vec<String>>, DecodeError> {
+    let decoded = match (decode_value(Types::native().object_meta(), value), malformed) {
+        (Ok(decoded), _) => decoded,
+        (Err(error), MalformedFields::Refuse) => return Err(error),
+        (Err(_), MalformedFields::Drop) => {
+            if let Some(fields) = value.as_object_mut() {
+                drop_malformed(fields);
+            }
+            match decode_value(Types::native().object_meta(), value) {
+                Ok(decoded) => decoded,
+                // Not an object: left as it is.
+                Err(_) => return Ok(None),
+            }
+        }
+    };
+    *value = decoded.value;
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, value| !(name == "creationTimestamp" && value.is_null()));
+    }
+    Ok(Some(decoded.strict))
+}
+
+/// The fields that strict decoding complains of.
+fn unknown_fields(strict: &[String]) -> impl Iterator<Item = &str> {
+    strict.iter().filter_map(|text| text.split('"').nth(1))
 }
 
 /// Removes the fields of metadata that do not decode by themselves.

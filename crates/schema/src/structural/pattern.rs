@@ -33,6 +33,12 @@ pub fn check(expression: &str) -> Result<(), PatternError> {
     build(expression).map(drop)
 }
 
+/// Roughly how large an expression is compiled, in characters; nothing for one that does not parse. Takes no longer than
+/// reading it, so it tells what compiling many of them would cost.
+pub fn weight(expression: &str) -> u64 {
+    translate::translate(expression).map_or(0, |translated| translated.weight)
+}
+
 /// The expression, compiled; the same allocation for all who hold it at the time.
 pub fn compile_shared(expression: &str) -> Result<Arc<Regex>, PatternError> {
     static TABLE: OnceLock<Mutex<Shared>> = OnceLock::new();
@@ -163,6 +169,16 @@ mod tests {
     fn what_would_be_huge_is_refused() {
         let huge = format!("({}){{1000}}", r"\pL".repeat(500));
         assert_eq!(check(&huge).expect_err("too large").code, "expression too large");
+    }
+
+    #[test]
+    fn counted_repetitions_weigh_what_they_repeat() {
+        assert_eq!(weight("abc"), 3);
+        assert_eq!(weight("(ab){10}c"), 21);
+        assert_eq!(weight("((ab){10}){10}"), 200);
+        assert_eq!(weight("a{5,}|b*"), 6);
+        assert_eq!(weight("("), 0);
+        assert!(weight(r"\pL{1000}") >= 1_000_000);
     }
 
     proptest::proptest! {

@@ -9,7 +9,14 @@ pub(super) struct Translated {
     pub text: String,
     /// The Unicode classes it names, to find the unknown one when the crate refuses the expression.
     pub unicode_classes: Vec<String>,
+    /// How large it is compiled, in characters it would have without counted repetitions.
+    pub weight: u64,
 }
+
+/// What a Unicode class weighs: hundreds of ranges of up to four bytes each.
+const UNICODE_CLASS_WEIGHT: u64 = 1000;
+/// What any other class weighs: it may stand for most of Unicode.
+const CLASS_WEIGHT: u64 = 10;
 
 /// The largest count of a repetition, and of all repetitions around one atom multiplied.
 const MAX_REPEAT: u32 = 1000;
@@ -30,7 +37,8 @@ pub(super) fn translate(expression: &str) -> Result<Translated> {
         unicode_classes: Vec::new(),
     };
     parser.expression()?;
-    Ok(Translated { text: parser.out, unicode_classes: parser.unicode_classes })
+    let weight = parser.group().weight;
+    Ok(Translated { text: parser.out, unicode_classes: parser.unicode_classes, weight })
 }
 
 /// An open group: what a repetition operator that comes next would apply to.
@@ -40,6 +48,9 @@ struct Group {
     last_atom: Option<u32>,
     /// The largest such product of all atoms, which is the group's when it becomes an atom itself.
     largest: u32,
+    /// The weight of all atoms, and of the last alone.
+    weight: u64,
+    last_weight: u64,
 }
 
 struct Parser<'a> {
@@ -75,7 +86,7 @@ impl<'a> Parser<'a> {
                 '^' | '$' | '.' => {
                     self.take(1);
                     self.out.push(c);
-                    self.atom(1);
+                    self.atom(1, CLASS_WEIGHT);
                 }
                 '[' => self.class()?,
                 '*' | '+' | '?' => {
@@ -142,7 +153,12 @@ impl<'a> Parser<'a> {
             if (min >= 2 || times >= 2) && product > MAX_REPEAT {
                 return Err(fault("invalid repeat count", operator));
             }
-            self.atom(product);
+            let group = self.group();
+            let weight = group.last_weight.saturating_mul(u64::from(times.max(1)));
+            group.weight = group.weight.saturating_add(weight - group.last_weight);
+            group.last_weight = weight;
+            group.last_atom = Some(product);
+            group.largest = group.largest.max(product);
         }
         let symbol = before.get(..before.len() - operator_end.len()).unwrap_or_default();
         self.out.push_str(symbol);
@@ -209,12 +225,12 @@ impl<'a> Parser<'a> {
             Some(b'p' | b'P') => {
                 let class = self.unicode_class()?;
                 self.out.push_str(&class);
-                self.atom(1);
+                self.atom(1, UNICODE_CLASS_WEIGHT);
             }
             Some(d @ (b'd' | b'D' | b's' | b'S' | b'w' | b'W')) => {
                 self.take(2);
                 let _ = write!(self.out, "[{}]", perl_class(*d));
-                self.atom(1);
+                self.atom(1, CLASS_WEIGHT);
             }
             _ => {
                 let c = self.escaped_char()?;
@@ -227,7 +243,7 @@ impl<'a> Parser<'a> {
     fn assertion(&mut self, text: &str) {
         self.take(2);
         self.out.push_str(text);
-        self.atom(1);
+        self.atom(1, 1);
     }
 
     /// A backslash and what stands for one character. Surrogates are legal in Go and match nothing.
@@ -342,7 +358,7 @@ impl<'a> Parser<'a> {
             self.take(1);
             self.out.push('^');
         }
-        let mut first = true;
+        let (mut first, mut weight) = (true, CLASS_WEIGHT);
         while first || !self.rest.starts_with(']') {
             first = false;
             if self.rest.starts_with("[:") && self.posix_class()? {
@@ -352,6 +368,7 @@ impl<'a> Parser<'a> {
                 [b'\\', b'p' | b'P', ..] => {
                     let class = self.unicode_class()?;
                     self.out.push_str(&class);
+                    weight = weight.saturating_add(UNICODE_CLASS_WEIGHT);
                     continue;
                 }
                 [b'\\', d @ (b'd' | b'D' | b's' | b'S' | b'w' | b'W'), ..] => {
@@ -373,6 +390,7 @@ impl<'a> Parser<'a> {
                 }
             }
             self.class_range(low, high);
+            weight = weight.saturating_add(1);
         }
         self.take(1);
         // Surrogates may have left nothing: `[&&a]` keeps an empty class legal, a lone `[` would not be.
@@ -380,7 +398,7 @@ impl<'a> Parser<'a> {
             self.out.push_str("a&&b");
         }
         self.out.push(']');
-        self.atom(1);
+        self.atom(1, weight);
         Ok(())
     }
 
@@ -428,7 +446,7 @@ impl<'a> Parser<'a> {
         let closed = self.groups.pop().filter(|_| !self.groups.is_empty());
         let Some(closed) = closed else { return Err(fault("unexpected )", self.whole)) };
         self.out.push(')');
-        self.atom(closed.largest.max(1));
+        self.atom(closed.largest.max(1), closed.weight.max(1));
         Ok(())
     }
 
@@ -439,8 +457,10 @@ impl<'a> Parser<'a> {
         self.groups.last_mut().expect("invariant: a group was just pushed")
     }
 
-    fn atom(&mut self, repeats: u32) {
+    fn atom(&mut self, repeats: u32, weight: u64) {
         let group = self.group();
+        group.weight = group.weight.saturating_add(weight);
+        group.last_weight = weight;
         group.last_atom = Some(repeats);
         group.largest = group.largest.max(repeats);
     }
@@ -457,7 +477,7 @@ impl<'a> Parser<'a> {
             }
             None => self.out.push_str("[a&&b]"),
         }
-        self.atom(1);
+        self.atom(1, 1);
     }
 
     fn take(&mut self, bytes: usize) {
