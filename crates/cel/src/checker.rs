@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ast::{Ast, Call, Comprehension, Expr, ExprId, ExprKind, MapEntry, operators, qualified_name};
-use crate::env::{AggregateLiterals, Env, LiteralValidation};
+use crate::env::Env;
 use crate::library::{Overload, Style};
 use crate::program::{Checked, Reference};
 use crate::source::{Issues, Lines, Location};
@@ -36,8 +36,8 @@ pub(crate) fn check(env: &Env, text: &str, ast: Ast) -> Result<Checked, Issues> 
     for ty in &mut types {
         *ty = substitutions.resolve(ty, Unbound::Dyn);
     }
-    if issues.is_empty() && env.inner.validation == LiteralValidation::Compile {
-        validate::literals(&root, &mut |id, message| {
+    if issues.is_empty() {
+        validate::validate(&root, &types, &env.inner, &mut |id, message| {
             issues.report(lines.locate(offsets.get(id as usize).copied().unwrap_or(0)), message);
         });
     }
@@ -133,12 +133,7 @@ impl Checker<'_> {
                 })
             }
             Type::Struct(name) => {
-                let message = if self.env.inner.constants.contains_key(&**name) {
-                    format!("undefined field '{field}'")
-                } else {
-                    format!("unexpected failed resolution of '{name}'")
-                };
-                self.error(id, message);
+                self.error(id, format!("unexpected failed resolution of '{name}'"));
                 Type::Error
             }
             Type::Variable(_) => {
@@ -280,7 +275,7 @@ impl Checker<'_> {
             if optionals.contains(&at) {
                 ty = self.unwrap_optional(element.id, ty);
             }
-            joined = Some(self.join(element.id, joined, ty));
+            joined = Some(self.join(joined, ty));
         }
         let element = joined.unwrap_or_else(|| self.substitutions.fresh());
         self.set_type(id, Type::list(element));
@@ -292,13 +287,13 @@ impl Checker<'_> {
         for entry in entries {
             self.check(&mut entry.key);
             let ty = self.type_of(entry.key.id).clone();
-            key_type = Some(self.join(entry.key.id, key_type, ty));
+            key_type = Some(self.join(key_type, ty));
             self.check(&mut entry.value);
             let mut ty = self.type_of(entry.value.id).clone();
             if entry.optional {
                 ty = self.unwrap_optional(entry.value.id, ty);
             }
-            value_type = Some(self.join(entry.value.id, value_type, ty));
+            value_type = Some(self.join(value_type, ty));
         }
         let key = key_type.unwrap_or_else(|| self.substitutions.fresh());
         let value = value_type.unwrap_or_else(|| self.substitutions.fresh());
@@ -315,16 +310,12 @@ impl Checker<'_> {
         ty
     }
 
-    fn join(&mut self, id: ExprId, previous: Option<Type>, current: Type) -> Type {
+    fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else { return current };
         if self.substitutions.assignable(&[(&previous, &current)]) {
             return most_general(&previous, &current).clone();
         }
-        if self.env.inner.literals == AggregateLiterals::Dynamic {
-            return Type::Dyn;
-        }
-        self.error(id, format!("expected type '{previous}' but found '{current}'"));
-        Type::Error
+        Type::Dyn
     }
 
     fn check_struct(&mut self, expr: &mut Expr) {

@@ -47,6 +47,7 @@ mod address;
 mod authorizer;
 mod charges;
 mod encoders;
+pub(crate) mod format_call;
 mod formats;
 mod go_text;
 mod go_url;
@@ -64,6 +65,8 @@ mod semvers;
 mod sets;
 mod string_format;
 mod strings;
+#[cfg(test)]
+mod tests;
 mod two_variables;
 mod urls;
 

@@ -13,8 +13,8 @@ pub fn format_double(number: f64) -> String {
     let scientific = format!("{number:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    // Go's shortest form keeps plain notation below 21 digits.
-    if !(-4..21).contains(&exponent) {
+    // Go's shortest form keeps plain notation below seven digits.
+    if !(-4..6).contains(&exponent) {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{mantissa}e{sign}{:02}", exponent.abs());
     }

@@ -49,9 +49,7 @@ impl Parser<'_> {
         Some(match (function, args) {
             ("all", 2) if on(Macros::STANDARD) => |e, t, a| quantifier(e, t, a, Variables::One, all),
             ("exists", 2) if on(Macros::STANDARD) => |e, t, a| quantifier(e, t, a, Variables::One, exists),
-            ("exists_one" | "existsOne", 2) if on(Macros::STANDARD) => {
-                |e, t, a| quantifier(e, t, a, Variables::One, exists_one)
-            }
+            ("exists_one", 2) if on(Macros::STANDARD) => |e, t, a| quantifier(e, t, a, Variables::One, exists_one),
             ("map", 2 | 3) if on(Macros::STANDARD) => map,
             ("filter", 2) if on(Macros::STANDARD) => filter,
             ("all", 3) if on(Macros::TWO_VARIABLES) => |e, t, a| quantifier(e, t, a, Variables::Two, all),

@@ -242,10 +242,19 @@ impl<'a> Frame<'a, '_> {
         result
     }
 
+    /// A part of a container; if it fails the container is charged for all the same.
+    fn part(&mut self, node: &'a Node, container_cost: u64) -> Outcome<'a> {
+        let value = self.evaluate(node);
+        if value.as_ref().is_err_and(|error| *error != EvalError::CostLimitExceeded) {
+            self.charge(container_cost)?;
+        }
+        value
+    }
+
     fn list(&mut self, list: &'a List) -> Outcome<'a> {
         let mut items = Vec::with_capacity(list.elements.len());
         for (at, element) in (0u32..).zip(&list.elements) {
-            let value = self.evaluate(element)?;
+            let value = self.part(element, cost::LIST_CREATE_BASE_COST)?;
             if !list.optionals.contains(&at) {
                 items.push(value);
                 continue;
@@ -268,8 +277,8 @@ impl<'a> Frame<'a, '_> {
     fn map(&mut self, map: &'a Map) -> Outcome<'a> {
         let mut entries = OwnedMap::default();
         for (key, value, optional) in &map.entries {
-            let key = self.evaluate(key)?;
-            let mut value = self.evaluate(value)?;
+            let key = self.part(key, cost::MAP_CREATE_BASE_COST)?;
+            let mut value = self.part(value, cost::MAP_CREATE_BASE_COST)?;
             if *optional {
                 value = match value {
                     Value::Optional(Some(inner)) => Value::clone(&inner),

@@ -26,20 +26,7 @@ impl<'a> Frame<'a, '_> {
             FoldKind::All(predicate) => self.quantify(fold, &range, predicate, false),
             FoldKind::Exists(predicate) => self.quantify(fold, &range, predicate, true),
             FoldKind::ExistsOne(predicate) => self.exists_one(fold, &range, predicate),
-            FoldKind::Append { filter, element } => {
-                let mut items = Vec::new();
-                let list_cost = if matches!(element, Node::Const(_)) { 0 } else { cost::LIST_CREATE_BASE_COST };
-                self.each(fold, &range, |frame| {
-                    if frame.passes(filter.as_ref())? {
-                        frame.charge(ACCU)?;
-                        items.push(frame.evaluate(element)?);
-                        frame.charge(list_cost + CALL)?;
-                    }
-                    Ok(Flow::Continue)
-                })?;
-                self.charge(ACCU)?;
-                Ok(Value::list(items))
-            }
+            FoldKind::Append { filter, element } => self.append(fold, &range, filter.as_ref(), element),
             FoldKind::Insert { filter, key, value } => {
                 let mut entries = OwnedMap::default();
                 self.each(fold, &range, |frame| {
@@ -129,17 +116,65 @@ impl<'a> Frame<'a, '_> {
         }
     }
 
+    /// Collects elements. After a failure the rest is evaluated, and charged, in vain.
+    fn append(
+        &mut self,
+        fold: &'a Fold,
+        range: &Value<'a>,
+        filter: Option<&'a Node>,
+        element: &'a Node,
+    ) -> Outcome<'a> {
+        let list_cost = if matches!(element, Node::Const(_)) { 0 } else { cost::LIST_CREATE_BASE_COST };
+        let mut items = Vec::new();
+        let mut failure = None;
+        self.each(fold, range, |frame| {
+            match frame.passes(filter) {
+                Ok(false) => return Ok(Flow::Continue),
+                Ok(true) => {}
+                Err(EvalError::CostLimitExceeded) => return Err(EvalError::CostLimitExceeded),
+                Err(error) => {
+                    failure = Some(error);
+                    return Ok(Flow::Continue);
+                }
+            }
+            frame.charge(ACCU)?;
+            match frame.evaluate(element) {
+                Ok(item) => items.push(item),
+                Err(EvalError::CostLimitExceeded) => return Err(EvalError::CostLimitExceeded),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
+            }
+            frame.charge(list_cost + CALL)?;
+            Ok(Flow::Continue)
+        })?;
+        self.charge(ACCU)?;
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(Value::list(items)),
+        }
+    }
+
     fn exists_one(&mut self, fold: &'a Fold, range: &Value<'a>, predicate: &'a Node) -> Outcome<'a> {
         let mut count = 0u64;
+        let mut failure = None;
         self.each(fold, range, |frame| {
-            if frame.passes(Some(predicate))? {
-                count += 1;
-                frame.charge(ACCU + CALL)?;
+            match frame.passes(Some(predicate)) {
+                Ok(false) => {}
+                Ok(true) => {
+                    count += 1;
+                    frame.charge(ACCU + CALL)?;
+                }
+                Err(EvalError::CostLimitExceeded) => return Err(EvalError::CostLimitExceeded),
+                Err(error) => failure = Some(error),
             }
             Ok(Flow::Continue)
         })?;
         self.charge(ACCU + CALL)?;
-        Ok(Value::Bool(count == 1))
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(Value::Bool(count == 1)),
+        }
     }
 
     fn passes(&mut self, filter: Option<&'a Node>) -> Result<bool, EvalError> {

@@ -206,6 +206,13 @@ impl Planner<'_> {
                 return Ok(one_of(operands));
             }
             "matches" => return constant_pattern(operands, is_member),
+            // Compiled when it runs, but a pattern that cannot be is refused now.
+            "find" | "findAll" => {
+                if let [_, Node::Const(Value::String(pattern))] = &operands {
+                    regexes::compile(pattern).map_err(PlanError)?;
+                }
+                return Ok(Err(operands));
+            }
             _ => return Ok(Err(operands)),
         };
         let sized = single.is_some_and(|overload| overload.cost.is_some());

@@ -11,15 +11,7 @@ use crate::value::{Duration, Timestamp, Value};
 type Outcome<'a> = Result<Value<'a>, EvalError>;
 
 fn impossible(value: &Value<'_>, target: &str) -> EvalError {
-    EvalError::new(format!("type conversion error from '{}' to '{target}'", message_name(value)))
-}
-
-fn message_name<'v>(value: &'v Value<'_>) -> &'v str {
-    match value {
-        Value::Timestamp(_) => "timestamp",
-        Value::Duration(_) => "duration",
-        other => other.type_name(),
-    }
+    EvalError::new(format!("type conversion error from '{}' to '{target}'", value.type_name()))
 }
 
 fn one<'v, 'a>(args: &'v [Value<'a>]) -> Result<&'v Value<'a>, EvalError> {
@@ -154,8 +146,10 @@ pub(super) fn to_duration<'a>(args: &[Value<'a>], _: &mut CallContext<'_>) -> Ou
     let value = one(args)?;
     match value {
         Value::Duration(span) => Ok(Value::Duration(*span)),
-        Value::String(text) => Duration::parse(text).map(Value::Duration).ok_or_else(|| impossible(value, "duration")),
-        _ => Err(impossible(value, "duration")),
+        Value::String(text) => {
+            Duration::parse(text).map(Value::Duration).ok_or_else(|| impossible(value, "google.protobuf.Duration"))
+        }
+        _ => Err(impossible(value, "google.protobuf.Duration")),
     }
 }
 
@@ -166,9 +160,9 @@ pub(super) fn to_timestamp<'a>(args: &[Value<'a>], _: &mut CallContext<'_>) -> O
         Value::Timestamp(at) => Ok(Value::Timestamp(*at)),
         Value::Int(seconds) => Timestamp::new(*seconds, 0).map(Value::Timestamp).ok_or_else(overflow),
         Value::String(text) => {
-            let at = Timestamp::parse_rfc3339(text).ok_or_else(|| impossible(value, "timestamp"))?;
+            let at = Timestamp::parse_rfc3339(text).ok_or_else(|| impossible(value, "google.protobuf.Timestamp"))?;
             if at.is_in_range() { Ok(Value::Timestamp(at)) } else { Err(overflow()) }
         }
-        _ => Err(impossible(value, "timestamp")),
+        _ => Err(impossible(value, "google.protobuf.Timestamp")),
     }
 }
