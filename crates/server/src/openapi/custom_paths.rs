@@ -19,7 +19,7 @@ pub(super) struct Shape {
     pub scale: bool,
 }
 
-/// Names that fill the slots; in the order of [`Slot`].
+/// Names that fill the slots; in the order of [`slot`].
 pub(super) struct Names(pub [String; SLOTS]);
 
 const SLOTS: usize = 9;
@@ -163,7 +163,7 @@ fn paths(shape: Shape) -> Vec<(String, PathItem)> {
         paths.push((format!("{object}/{name}"), operations));
     };
     if shape.scale {
-        subresource("scale", "Scale", scale().map_or(OBJECT, |scale| Schema::Definition(scale)));
+        subresource("scale", "Scale", scale().map_or(OBJECT, Schema::Definition));
     }
     if shape.status {
         subresource("status", "Status", OBJECT);

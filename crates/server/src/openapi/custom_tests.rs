@@ -33,7 +33,7 @@ fn custom(group: &str, version: &str, kind: &str, schema: &Value) -> Resource {
         storage: Storage::Stored(GroupResource { group: group.to_owned(), resource: plural.clone() }),
         plural,
         native: None,
-        custom: Some(Arc::new(CustomType::new(Some(schema.to_string().into()), storage, 1))),
+        custom: Some(Arc::new(CustomType::new(Arc::new(VersionSchema::new(Some(schema.to_string().into()))), storage, 1))),
         selectable_fields: Vec::new(),
         ..native.expect("configmaps are native")
     }
