@@ -28,6 +28,7 @@ pub(crate) struct EnvData {
     pub(crate) syntax: Syntax,
     pub(crate) literals: AggregateLiterals,
     pub(crate) validation: LiteralValidation,
+    pub(crate) checking: Checking,
 }
 
 /// Which element types list and map literals may mix.
@@ -48,6 +49,16 @@ pub enum LiteralValidation {
     Compile,
     /// Only when the expression runs.
     Evaluate,
+}
+
+/// What becomes of type errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checking {
+    /// They are reported.
+    #[default]
+    Strict,
+    /// They wait for the run, which may never come to them.
+    Deferred,
 }
 
 impl Env {
@@ -173,6 +184,13 @@ impl EnvBuilder {
     #[must_use]
     pub fn literal_validation(mut self, validation: LiteralValidation) -> Self {
         self.data.validation = validation;
+        self
+    }
+
+    /// Whether type errors are reported or left to the run.
+    #[must_use]
+    pub fn checking(mut self, checking: Checking) -> Self {
+        self.data.checking = checking;
         self
     }
 

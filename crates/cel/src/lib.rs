@@ -22,7 +22,7 @@ mod types;
 mod value;
 
 pub use decl::{DeclField, DeclKind, DeclType, ListSemantics};
-pub use env::{AggregateLiterals, Env, EnvBuilder, LiteralValidation};
+pub use env::{AggregateLiterals, Checking, Env, EnvBuilder, LiteralValidation};
 pub use error::EvalError;
 pub use library::{CallContext, Library, Overload};
 pub use parser::{Feature, Macros};

@@ -3,6 +3,7 @@
 //! goes on at the next token that can follow.
 
 mod expand;
+mod extensions;
 mod grammar;
 mod lexer;
 mod literal;

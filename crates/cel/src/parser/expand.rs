@@ -1,7 +1,7 @@
 //! Macros: calls that are replaced by other expressions while parsing. The shapes are cel-go's, since costs are
 //! counted on them.
 
-use super::{Macros, Parser};
+use super::{Macros, Parser, extensions};
 use crate::ast::{ACCUMULATOR, Call, Comprehension, Expr, ExprId, ExprKind, FORMER_ACCUMULATOR, operators};
 use crate::value::Value;
 
@@ -10,7 +10,7 @@ const UNUSED: &str = "#unused";
 const SORT_BY_INPUT: &str = "@__sortBy_input__";
 
 /// A macro that was called wrongly: about which node, and what.
-struct Misuse(ExprId, &'static str);
+pub(super) struct Misuse(pub(super) ExprId, pub(super) &'static str);
 
 /// What a macro puts into its comprehension besides the range.
 struct Fold {
@@ -66,17 +66,21 @@ impl Parser<'_> {
             ("optFlatMap", 2) if on(Macros::OPTIONAL) => |e, t, a| opt_map(e, t, a, Wrap::Flat),
             ("sortBy", 2) if on(Macros::SORT_BY) => sort_by,
             ("bind", 3) if on(Macros::BINDINGS) && is_ident(target, "cel") => bind,
-            ("greatest" | "least", 1..) if on(Macros::MATH) && is_ident(target, "math") => return None,
+            ("greatest", _) if on(Macros::MATH) && is_ident(target, "math") => extensions::greatest,
+            ("least", _) if on(Macros::MATH) && is_ident(target, "math") => extensions::least,
+            ("block", 2) if on(Macros::BLOCK) && is_ident(target, "cel") => extensions::block,
+            ("index", 1) if on(Macros::BLOCK) && is_ident(target, "cel") => extensions::index,
+            ("iterVar", 2) if on(Macros::BLOCK) && is_ident(target, "cel") => extensions::iteration,
             _ => return None,
         })
     }
 }
 
-type Failure = (Misuse, Option<String>);
+pub(super) type Failure = (Misuse, Option<String>);
 type Expander = fn(&mut Expansion<'_, '_>, Option<Expr>, Vec<Expr>) -> Result<Expr, Failure>;
 
 /// Makes nodes that all stand where the macro was called.
-struct Expansion<'p, 't> {
+pub(super) struct Expansion<'p, 't> {
     parser: &'p mut Parser<'t>,
     offset: u32,
 }
@@ -90,7 +94,7 @@ impl Expansion<'_, '_> {
         self.node(ExprKind::Literal(value))
     }
 
-    fn ident(&mut self, name: &str) -> Expr {
+    pub(super) fn ident(&mut self, name: &str) -> Expr {
         self.node(ExprKind::Ident(Box::from(name)))
     }
 
@@ -98,7 +102,7 @@ impl Expansion<'_, '_> {
         self.ident(ACCUMULATOR)
     }
 
-    fn call(&mut self, function: &str, args: Vec<Expr>) -> Expr {
+    pub(super) fn call(&mut self, function: &str, args: Vec<Expr>) -> Expr {
         self.node(ExprKind::Call(Box::new(Call { function: Box::from(function), target: None, args })))
     }
 
@@ -106,7 +110,7 @@ impl Expansion<'_, '_> {
         self.node(ExprKind::Call(Box::new(Call { function: Box::from(function), target: Some(target), args })))
     }
 
-    fn list(&mut self, elements: Vec<Expr>) -> Expr {
+    pub(super) fn list(&mut self, elements: Vec<Expr>) -> Expr {
         self.node(ExprKind::List { elements, optionals: Vec::new() })
     }
 
@@ -124,7 +128,7 @@ impl Expansion<'_, '_> {
     }
 
     /// `name` stands for the value of `init` in `result`.
-    fn binding(&mut self, name: &str, init: Expr, result: Expr) -> Expr {
+    pub(super) fn binding(&mut self, name: &str, init: Expr, result: Expr) -> Expr {
         let iter_range = self.list(Vec::new());
         let loop_condition = self.literal(Value::Bool(false));
         let loop_step = self.ident(name);
@@ -208,7 +212,7 @@ fn two_variables(first: &Expr, second: &Expr) -> Result<(Box<str>, Option<Box<st
 }
 
 /// Takes a fixed number of expressions; the table of macros has counted them already.
-fn take<const N: usize>(args: Vec<Expr>) -> Result<[Expr; N], Failure> {
+pub(super) fn take<const N: usize>(args: Vec<Expr>) -> Result<[Expr; N], Failure> {
     args.try_into().map_err(|args: Vec<Expr>| {
         (Misuse(args.first().map_or(0, |arg| arg.id), "wrong number of macro arguments"), None)
     })

@@ -1,0 +1,61 @@
+//! How long evaluations take: a comparison of two fields, a comprehension over fifty items, a rule with several terms.
+//! Run with `cargo run --release -p bailiwick-cel --example cel_bench`.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bailiwick_cel::{Bindings, Budget, DeclField, DeclKind, DeclType, Env, ListSemantics, library};
+use serde_json::json;
+
+fn main() {
+    let field = |name: &str, decl: DeclType| DeclField { name: name.into(), decl: Arc::new(decl), required: false };
+    let port = Arc::new(DeclType::object(vec![
+        field("name", DeclType::new(DeclKind::String)),
+        field("port", DeclType::new(DeclKind::Int)),
+    ]));
+    let decl = Arc::new(DeclType::object(vec![
+        field("replicas", DeclType::new(DeclKind::Int)),
+        field("maxReplicas", DeclType::new(DeclKind::Int)),
+        field("ports", DeclType::list(port, ListSemantics::Atomic, 100)),
+        field("name", DeclType::new(DeclKind::String)),
+    ]));
+    let ports: Vec<_> = (1..=50).map(|port| json!({"name": format!("port-{port}"), "port": port})).collect();
+    let object = json!({"replicas": 3, "maxReplicas": 10, "ports": ports, "name": "example"});
+    let Some(ty) = decl.cel_type("object") else { return };
+    let env = library::kubernetes()
+        .into_iter()
+        .fold(Env::builder(), |builder, library| builder.library(library))
+        .variable("self", ty)
+        .build();
+    for expression in [
+        "self.replicas <= self.maxReplicas",
+        "self.ports.all(p, p.port > 0 && p.port < 65536)",
+        "has(self.name) && self.name.startsWith('ex') && self.replicas > 0 ? self.replicas < 100 : true",
+        "self.ports.map(p, p.name).exists(n, n == 'port-50')",
+        "self.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    ] {
+        let Ok(checked) = env.compile(expression) else {
+            println!("{expression}: does not compile");
+            continue;
+        };
+        let Ok(program) = checked.program() else { continue };
+        let Ok(view) = decl.view(&object) else { continue };
+        let bindings = Bindings::new().bind("self", view);
+        let started = Instant::now();
+        let mut rounds = 0u32;
+        while started.elapsed().as_millis() < 300 {
+            for _ in 0..1000 {
+                let mut budget = Budget::new(1_000_000);
+                black_box(program.evaluate(black_box(&bindings), &mut budget).is_ok());
+            }
+            rounds += 1000;
+        }
+        println!("{:>9.1} ns  {expression}", started.elapsed().as_nanos() as f64 / f64::from(rounds));
+    }
+    let started = Instant::now();
+    for _ in 0..1000 {
+        black_box(env.compile("self.replicas <= self.maxReplicas").is_ok());
+    }
+    println!("{:>9.1} ns  to compile the first", started.elapsed().as_nanos() as f64 / 1000.0);
+}
