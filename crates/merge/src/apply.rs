@@ -23,6 +23,8 @@ mod reconcile;
 mod removal;
 mod scale;
 mod set;
+#[cfg(test)]
+mod set_tests;
 mod stored_fields;
 #[cfg(test)]
 mod tests;

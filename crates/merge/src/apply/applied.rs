@@ -13,6 +13,7 @@ use super::field_manager::{FieldManager, Force, Superseding, UNMANAGED, managed_
 use super::last_applied;
 use super::member::field_set;
 use super::merging::merge_configuration;
+use super::set::FieldSet;
 use super::validation::{Duplicates, validate};
 use super::value::same;
 
@@ -110,6 +111,9 @@ impl FieldManager<'_> {
         let id = self.id(manager, Operation::Apply);
         let at = entries.iter().position(|entry| entry.id == id);
         let mut last = at.map(|at| entries.remove(at));
+        if same(live, &merged) && self.is_settled(last.as_mut(), &own, &entries) {
+            return Ok(Applied { object: live.clone(), is_unchanged: true });
+        }
         let object = self
             .prune(merged, last.as_mut(), &own, &mut entries)
             .map_err(|error| ApplyError::Unforeseen(format!("failed to prune fields: {error}")))?;
@@ -144,6 +148,15 @@ impl FieldManager<'_> {
             };
         }
         Ok(Applied { object, is_unchanged })
+    }
+
+    /// Whether the managers of an object that already is as configured are too: what most applies of a controller find.
+    fn is_settled(&self, last: Option<&mut Entry<'_>>, own: &FieldSet<'_>, others: &[Entry<'_>]) -> bool {
+        let Some(last) = last else { return false };
+        let is_stored = |entry: &Entry<'_>| entry.is_as_stored() && entry.id.api_version == self.api_version;
+        is_stored(last)
+            && others.iter().all(is_stored)
+            && last.set().is_ok_and(|last| *last == own.difference(&UNMANAGED))
     }
 
     fn validate(&self, object: &Value, duplicates: Duplicates, which: &str) -> Result<(), ApplyError> {

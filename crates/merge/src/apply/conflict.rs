@@ -120,7 +120,7 @@ impl fmt::Display for Conflicts {
         for conflict in &self.0 {
             let newline = if previous.is_some() { "\n" } else { "" };
             if previous != Some(&conflict.manager) {
-                write!(f, "{newline}conflicts with {}:\n", conflict.manager)?;
+                writeln!(f, "{newline}conflicts with {}:", conflict.manager)?;
             } else {
                 f.write_str(newline)?;
             }

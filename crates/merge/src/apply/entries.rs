@@ -94,6 +94,11 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Whether the entry is what was read.
+    pub(super) fn is_as_stored(&self) -> bool {
+        matches!(self.fields, Fields::Stored { .. } | Fields::Decoded { entry: Some(_), .. })
+    }
+
     /// What upstream sorts by; no time is the beginning of time.
     pub(super) fn unix_seconds(&self) -> i64 {
         unix_seconds(self.time.as_deref())

@@ -84,9 +84,9 @@ pub(super) fn fit(fields: &Fields, types: TypeRef<'_>) -> bool {
             let types = name.strip_prefix("f:").map_or(map.element, |name| map.field_or_element(name));
             types.zip(below.as_object()).is_none_or(|(types, below)| fit(below, types))
         }),
-        (Shape::List, _, Some(list)) => {
-            fields.values().all(|below| below.as_object().is_none_or(|below| below.is_empty() || fit(below, list.element)))
-        }
+        (Shape::List, _, Some(list)) => fields
+            .values()
+            .all(|below| below.as_object().is_none_or(|below| below.is_empty() || fit(below, list.element))),
         _ => true,
     }
 }
