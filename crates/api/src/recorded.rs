@@ -47,7 +47,7 @@ fn actual(case: &Value) -> Vec<String> {
     let subresource = path.next().and_then(|name| resource.subresource(name));
     let strategy: &dyn Strategy = subresource.map_or(&*resource.strategy, |subresource| &*subresource.strategy);
     let user = recorder();
-    let cx = Context { now: now(), user: &user };
+    let cx = Context { now: now(), user: &user, warnings: None };
     // Decoding by type runs before the hooks.
     let native = resource.native.expect("a native type");
     let mut object = match decode_value(native, &case["object"]) {

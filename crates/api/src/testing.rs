@@ -27,7 +27,7 @@ fn texts(errors: &[bailiwick_machinery::field::Error]) -> Vec<String> {
 /// The object as it would be stored, or what is wrong with it.
 pub(crate) fn create(strategy: &dyn Strategy, mut object: Value) -> Result<Value, Vec<String>> {
     let user = UserInfo::default();
-    let cx = Context { now: now(), user: &user };
+    let cx = Context { now: now(), user: &user, warnings: None };
     strategy.default(&mut object);
     strategy.prepare_for_create(&cx, &mut object);
     let errors = strategy.validate(&cx, &object);
@@ -41,7 +41,7 @@ pub(crate) fn create(strategy: &dyn Strategy, mut object: Value) -> Result<Value
 /// The updated object as it would be stored, or what is wrong with it.
 pub(crate) fn update(strategy: &dyn Strategy, mut object: Value, old: &Value) -> Result<Value, Vec<String>> {
     let user = UserInfo::default();
-    let cx = Context { now: now(), user: &user };
+    let cx = Context { now: now(), user: &user, warnings: None };
     strategy.default(&mut object);
     strategy.prepare_for_update(&cx, &mut object, old);
     let errors = strategy.validate_update(&cx, &object, old);

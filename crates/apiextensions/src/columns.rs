@@ -79,6 +79,7 @@ impl TableConvertor for Columns {
 /// A value as a cell of the column's type; null when it is of another type.
 fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     match (kind, value) {
+        ("string", Value::Null) => "<no value>".into(),
         ("string", value) => print(value).into(),
         ("integer", Value::Number(number)) => match number.as_i64() {
             Some(whole) => whole.into(),

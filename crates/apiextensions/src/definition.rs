@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use bailiwick_machinery::custom::{Converter, CustomType, ScalePaths};
+use bailiwick_machinery::custom::{Converter, CustomType, ScalePaths, VersionSchema, VersionSchemas};
 use bailiwick_machinery::resource::{SelectableField, Storage};
+use bailiwick_machinery::versions::compare_versions;
 use bailiwick_machinery::{GroupResource, GroupVersion, GroupVersionKind, Resource, Scope, Subresource};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -274,25 +275,28 @@ impl Definition {
         }
         let storage = GroupVersion::new(&self.group, &storage.name);
         let converter = self.conversion.as_ref().map(|webhook| converters.converter(&self.name(), webhook));
-        let served = self.versions.iter().filter(|version| version.served);
-        served.map(|version| self.resource(version, &storage, since, converter.clone())).collect()
+        let schemas: VersionSchemas = self
+            .versions
+            .iter()
+            .map(|version| (version.name.clone(), Arc::new(VersionSchema::new(version.schema.clone()))))
+            .collect();
+        let served = self.versions.iter().zip(schemas.iter()).filter(|(version, _)| version.served);
+        let resource = |(version, (_, schema)): (&Version, &(String, Arc<VersionSchema>))| {
+            let mut custom = CustomType::new(schema.clone(), storage.clone(), since);
+            custom.versions = schemas.clone();
+            custom.converter = converter.clone();
+            self.resource(version, custom)
+        };
+        served.map(resource).collect()
     }
 
-    fn resource(
-        &self,
-        version: &Version,
-        storage: &GroupVersion,
-        since: u64,
-        converter: Option<Arc<dyn Converter>>,
-    ) -> Resource {
+    fn resource(&self, version: &Version, mut custom: CustomType) -> Resource {
         let names = &self.accepted_names;
-        let mut custom = CustomType::new(version.schema.clone(), storage.clone(), since);
         custom.preserve_unknown_fields = self.preserve_unknown_fields;
         custom.deprecation_warning = version.deprecated.then(|| match &version.deprecation_warning {
             Some(warning) => warning.clone(),
-            None => format!("{}/{} {} is deprecated", self.group, version.name, names.kind),
+            None => self.default_deprecation_warning(&version.name),
         });
-        custom.converter = converter;
         custom.scale = version.scale.clone();
         custom.terminating = self.terminating;
         let custom = Arc::new(custom);
@@ -326,6 +330,21 @@ impl Definition {
             table: Arc::new(Columns::new(version.columns.clone())),
             selectable_fields: version.selectable_fields.iter().map(|path| selectable(path)).collect(),
             subresources,
+        }
+    }
+}
+
+impl Definition {
+    /// Names the newest version that is worth moving to, if one is.
+    fn default_deprecation_warning(&self, deprecated: &str) -> String {
+        let kind = &self.names.kind;
+        let warning = format!("{}/{deprecated} {kind} is deprecated", self.group);
+        let newer = self.versions.iter().filter(|version| version.served && !version.deprecated).filter(|version| {
+            compare_versions(&version.name, deprecated).is_gt()
+        });
+        match newer.max_by(|a, b| compare_versions(&a.name, &b.name)) {
+            Some(newest) => format!("{warning}; use {}/{} {kind}", self.group, newest.name),
+            None => warning,
         }
     }
 }

@@ -11,6 +11,7 @@ use bailiwick_machinery::validation::names::{
     dns1035_label, name_is_dns_subdomain, name_is_path_segment, qualified_name,
 };
 use bailiwick_machinery::{object, scale};
+use bailiwick_schema::structural::rules::{OBJECT_COST_BUDGET, blocks_rules};
 use bailiwick_schema::structural::{self, EmbeddedRules, Root, Schema};
 use serde_json::Value;
 
@@ -46,7 +47,7 @@ impl Strategy for CustomResource {
         }
     }
 
-    fn validate(&self, _cx: &Context<'_>, object: &Value) -> ErrorList {
+    fn validate(&self, cx: &Context<'_>, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let schema = self.custom.schema();
         if let Some(schema) = schema {
@@ -58,6 +59,7 @@ impl Strategy for CustomResource {
             errors.extend(validate_embedded(object, schema));
             errors.extend(structural::validate_list_types(object, schema, &Path::root()));
         }
+        check_rules(cx, &self.custom, object, None, &mut errors);
         errors
     }
 
@@ -73,7 +75,7 @@ impl Strategy for CustomResource {
         };
     }
 
-    fn validate_update(&self, _cx: &Context<'_>, object: &Value, old: &Value) -> ErrorList {
+    fn validate_update(&self, cx: &Context<'_>, object: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let schema = self.custom.schema();
         if let Some(schema) = schema {
@@ -85,11 +87,19 @@ impl Strategy for CustomResource {
             errors.extend(validate_embedded(object, schema));
             errors.extend(validate_lists_update(object, old, schema));
         }
+        check_rules(cx, &self.custom, object, Some(old), &mut errors);
         errors
     }
 
     fn warnings_on_update(&self, object: &Value, old: &Value) -> Vec<String> {
         finalizer_warnings(object, Some(old))
+    }
+
+    /// A status that may not be given on creation still has its defaults, which no rule was to see before.
+    fn canonicalize(&self, object: &mut Value) {
+        if self.has_status {
+            self.default(object);
+        }
     }
 
     fn name_validator(&self) -> NameValidator {
@@ -145,7 +155,7 @@ impl Strategy for CustomResourceStatus {
         }
     }
 
-    fn validate_update(&self, _cx: &Context<'_>, object: &Value, old: &Value) -> ErrorList {
+    fn validate_update(&self, cx: &Context<'_>, object: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let schema = self.custom.schema();
         let status_schema = schema.and_then(|schema| schema.property("status"));
@@ -157,6 +167,7 @@ impl Strategy for CustomResourceStatus {
         if let Some(schema) = schema {
             errors.extend(validate_lists_update(object, old, schema));
         }
+        check_rules(cx, &self.custom, object, Some(old), &mut errors);
         errors
     }
 
@@ -189,6 +200,19 @@ fn validate_lists_update(object: &Value, old: &Value, schema: &Schema) -> ErrorL
     } else {
         ErrorList::new()
     }
+}
+
+/// Runs the CEL rules, unless what they would look at is not even of its type.
+fn check_rules(cx: &Context<'_>, custom: &CustomType, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    let Some(rules) = custom.rules() else { return };
+    if let Some(error) = blocks_rules(errors) {
+        errors.push(error);
+        return;
+    }
+    let mut budget = OBJECT_COST_BUDGET;
+    let findings = rules.validate(&Path::root(), object, old, &mut budget);
+    errors.extend(findings.errors);
+    findings.warnings.into_iter().for_each(|warning| cx.warn(warning));
 }
 
 /// Advice about finalizers that are new and badly named.

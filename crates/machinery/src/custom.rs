@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
+use bailiwick_schema::structural::rules::Rules;
 use bailiwick_schema::structural::{self, Schema};
 use bytes::Bytes;
 use serde_json::Value;
@@ -13,11 +14,40 @@ use serde_json::Value;
 use crate::resource::GroupVersion;
 use crate::status::ApiResult;
 
+/// The schema of one version, compiled when first needed.
+#[derive(Default)]
+pub struct VersionSchema {
+    /// The version's `openAPIV3Schema` as JSON, sharing the bytes of the stored definition; `None` when it has none.
+    json: Option<Bytes>,
+    compiled: OnceLock<Option<Arc<Schema>>>,
+}
+
+impl VersionSchema {
+    pub fn new(json: Option<Bytes>) -> Self {
+        Self { json, compiled: OnceLock::new() }
+    }
+
+    /// `None` when the version has no schema, or one that no longer compiles, which is logged.
+    pub fn compiled(&self) -> Option<&Arc<Schema>> {
+        let compile = || {
+            let value: Value = serde_json::from_slice(self.json.as_ref()?).ok()?;
+            structural::compile(&value)
+                .inspect_err(|error| tracing::error!(%error, "stored schema does not compile"))
+                .ok()
+        };
+        self.compiled.get_or_init(compile).as_ref()
+    }
+}
+
+/// The schemas of all versions of a definition, by version.
+pub type VersionSchemas = Arc<[(String, Arc<VersionSchema>)]>;
+
 /// A custom resource in one version of its definition.
 pub struct CustomType {
-    /// The version's `openAPIV3Schema` as JSON, sharing the bytes of the stored definition; `None` when it has none.
-    schema_json: Option<Bytes>,
-    schema: OnceLock<Option<Arc<Schema>>>,
+    schema: Arc<VersionSchema>,
+    rules: OnceLock<Option<Rules>>,
+    /// For objects that are stored in another version.
+    pub versions: VersionSchemas,
     /// The version objects are stored in.
     pub storage: GroupVersion,
     /// The store revision of the definition as it is now. Objects written later were pruned and defaulted by its schemas.
@@ -59,10 +89,11 @@ pub trait Converter: Send + Sync {
 }
 
 impl CustomType {
-    pub fn new(schema_json: Option<Bytes>, storage: GroupVersion, since: u64) -> Self {
+    pub fn new(schema: Arc<VersionSchema>, storage: GroupVersion, since: u64) -> Self {
         Self {
-            schema_json,
-            schema: OnceLock::new(),
+            rules: OnceLock::new(),
+            schema,
+            versions: Arc::new([]),
             storage,
             since,
             preserve_unknown_fields: false,
@@ -73,25 +104,30 @@ impl CustomType {
         }
     }
 
-    /// The compiled schema. `None` when the version has none, or one that no longer compiles, which is logged.
+    /// The compiled schema. `None` when the version has none, or one that no longer compiles.
     pub fn schema(&self) -> Option<&Arc<Schema>> {
-        let compile = || {
-            let value = self.openapi_schema()?;
-            structural::compile(&value)
-                .inspect_err(|error| tracing::error!(%error, storage = %self.storage, "stored schema does not compile"))
-                .ok()
-        };
-        self.schema.get_or_init(compile).as_ref()
+        self.schema.compiled()
+    }
+
+    /// The compiled schema of any version of the definition.
+    pub fn schema_of(&self, version: &str) -> Option<&Arc<Schema>> {
+        self.versions.iter().find(|(name, _)| name == version).and_then(|(_, schema)| schema.compiled())
+    }
+
+    /// The CEL rules of the schema; `None` when there are none.
+    pub fn rules(&self) -> Option<&Rules> {
+        let find = || self.schema().map(|schema| Rules::new(schema.clone())).filter(|rules| !rules.is_empty());
+        self.rules.get_or_init(find).as_ref()
     }
 
     /// The schema as the definition has it, for OpenAPI. Parsed anew each time: it is rarely asked for and large.
     pub fn openapi_schema(&self) -> Option<Value> {
-        self.schema_json.as_ref().and_then(|json| serde_json::from_slice(json).ok())
+        self.schema.json.as_ref().and_then(|json| serde_json::from_slice(json).ok())
     }
 
     /// The bytes behind [`Self::openapi_schema`]: equal bytes are equal schemas.
     pub fn openapi_schema_json(&self) -> Option<&Bytes> {
-        self.schema_json.as_ref()
+        self.schema.json.as_ref()
     }
 }
 

@@ -4,6 +4,8 @@
 //! what [`Context`] carries. The handler itself does everything that is the same for all types: metadata validation and
 //! immutability, generation when spec changes, uid, timestamps, finalizers.
 
+use std::sync::{Mutex, PoisonError};
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -15,6 +17,17 @@ use crate::user::UserInfo;
 pub struct Context<'a> {
     pub now: Timestamp,
     pub user: &'a UserInfo,
+    /// Where advice to the client goes that is found while validating; nowhere if `None`.
+    pub warnings: Option<&'a Mutex<Vec<String>>>,
+}
+
+impl Context<'_> {
+    /// Sends advice to the client along with the answer.
+    pub fn warn(&self, warning: String) {
+        if let Some(warnings) = self.warnings {
+            warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+        }
+    }
 }
 
 /// Checks an object's name and returns what is wrong with it, as upstream words it. With [`NameKind::Prefix`] the

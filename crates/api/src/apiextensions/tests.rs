@@ -33,7 +33,7 @@ fn a_new_storage_version_joins_the_stored_ones() {
 #[test]
 fn the_status_subresource_leaves_the_spec_alone() {
     let user = Default::default();
-    let cx = Context { now: crate::testing::now(), user: &user };
+    let cx = Context { now: crate::testing::now(), user: &user, warnings: None };
     let mut new = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"scope": "x"}, "status": {}});
     DefinitionStatus.prepare_for_update(&cx, &mut new, &json!({"metadata": {}, "spec": {"scope": "Cluster"}}));
     assert_eq!(new, json!({"metadata": {"labels": {"a": "b"}}, "spec": {"scope": "Cluster"}, "status": {}}));
@@ -60,7 +60,7 @@ fn patterns_that_would_take_long_to_compile_are_refused_at_once() {
 #[test]
 fn the_first_deletion_keeps_a_definition_for_its_instances() {
     let user = bailiwick_machinery::UserInfo::default();
-    let cx = Context { now: crate::testing::now(), user: &user };
+    let cx = Context { now: crate::testing::now(), user: &user, warnings: None };
     let mut definition = json!({"metadata": {"name": "as.b.c", "generation": 2, "deletionGracePeriodSeconds": 0}});
     assert!(!Definition.removable(&definition), "the first request only marks it");
     Definition.mark_deleting(&cx, &mut definition);

@@ -29,7 +29,7 @@ fn the_table_says_who_serves_and_whether_it_works() {
 #[test]
 fn a_status_update_leaves_labels_and_spec_alone() {
     let user = Default::default();
-    let cx = Context { now: now(), user: &user };
+    let cx = Context { now: now(), user: &user, warnings: None };
     let old = json!({"metadata": {"name": "v1.a", "labels": {"a": "b"}}, "spec": {"group": "a"}});
     let mut new = json!({
         "metadata": {"name": "v1.a", "annotations": {"x": "y"}}, "spec": {"group": "z"}, "status": {"conditions": []},

@@ -8,7 +8,7 @@ use crate::testing::{NOW, now};
 
 fn prepared(via: Via, mut object: Value, old: &Value) -> Value {
     let user = UserInfo::default();
-    SigningRequest(via).prepare_for_update(&Context { now: now(), user: &user }, &mut object, old);
+    SigningRequest(via).prepare_for_update(&Context { now: now(), user: &user, warnings: None }, &mut object, old);
     object
 }
 
@@ -21,7 +21,7 @@ fn the_server_says_who_asks() {
         ..UserInfo::default()
     };
     let mut object = json!({"spec": {"username": "eve", "uid": "7", "groups": ["system:masters"]}, "status": {"x": 1}});
-    SigningRequest(Via::Main).prepare_for_create(&Context { now: now(), user: &user }, &mut object);
+    SigningRequest(Via::Main).prepare_for_create(&Context { now: now(), user: &user, warnings: None }, &mut object);
     assert_eq!(object, json!({"spec": {"username": "bob", "groups": ["dev"], "extra": {"k": ["v"]}}, "status": {}}));
 }
 

@@ -55,7 +55,7 @@ fn the_tables_show_what_matters() {
 #[test]
 fn a_status_update_keeps_all_metadata_but_managed_fields() {
     let user = Default::default();
-    let cx = Context { now: now(), user: &user };
+    let cx = Context { now: now(), user: &user, warnings: None };
     let old = json!({"metadata": {"name": "a", "labels": {"a": "b"}, "managedFields": [1]}, "spec": {"x": 1}});
     let mut new = json!({"metadata": {"name": "a", "managedFields": [2]}, "spec": {}, "status": {"conditions": []}});
     Status(FlowControl::FlowSchema).prepare_for_update(&cx, &mut new, &old);

@@ -62,7 +62,7 @@ fn deletion_turns_it_terminating_and_waits_for_its_finalizers() {
     let user = UserInfo::default();
     let mut object =
         json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
-    Namespace.mark_deleting(&Context { now: now(), user: &user }, &mut object);
+    Namespace.mark_deleting(&Context { now: now(), user: &user, warnings: None }, &mut object);
     assert_eq!(object["status"]["phase"], "Terminating");
     let namespaces = resource("", "namespaces");
     let finalize = namespaces.subresource("finalize").expect("a subresource");

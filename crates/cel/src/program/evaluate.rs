@@ -229,7 +229,7 @@ impl<'a> Frame<'a, '_> {
     fn invoke(&mut self, call: &'a Call, args: &[Value<'a>]) -> Outcome<'a> {
         let Some(overload) = call.overloads.iter().find(|overload| accepts(overload, args)) else {
             self.charge(1)?;
-            return Err(EvalError::new(format!("no such overload: {}", call.function)));
+            return Err(unmatched(&call.function, args));
         };
         let result = (overload.implementation)(args, &mut CallContext { regexes: &mut self.regexes });
         let cost = match (&result, overload.cost) {
@@ -337,5 +337,18 @@ fn fits(param: &Type, arg: &Value<'_>) -> bool {
         (Type::Opaque(opaque), Value::Optional(_)) => &*opaque.name == crate::types::OPTIONAL_TYPE,
         (Type::Opaque(_) | Type::Struct(_), Value::Opaque(value)) => value.type_name() == param.type_name(),
         _ => false,
+    }
+}
+
+/// What is said when no signature takes the arguments. How much cel-go says depends on how it binds the function.
+fn unmatched(function: &str, args: &[Value<'_>]) -> EvalError {
+    match function {
+        "startsWith" | "endsWith" | "contains" | "matches" | "find" | "findAll" => EvalError::no_such_overload(),
+        operator if operator.starts_with(['_', '!', '-', '@']) => EvalError::no_such_overload(),
+        "size" | "sort" => EvalError::new(format!("no such overload: {function}")),
+        _ => {
+            let types: Vec<&str> = args.iter().map(Value::type_name).collect();
+            EvalError::new(format!("no such overload: {function}({})", types.join(", ")))
+        }
     }
 }

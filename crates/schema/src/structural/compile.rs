@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 
+use super::enumeration::Members;
 use super::format::Format;
 use super::interner::intern;
 use super::pattern::Pattern;
@@ -152,6 +153,7 @@ impl Compiler {
             unique_items: flag(fields, "uniqueItems"),
             multiple_of: number(fields, "multipleOf")?,
             enumeration: list(fields, "enum")?.iter().map(go_values).collect(),
+            members: Members::default(),
             max_properties: integer(fields, "maxProperties")?,
             min_properties: integer(fields, "minProperties")?,
             required: list(fields, "required")?.iter().filter_map(Value::as_str).map(Into::into).collect(),

@@ -10,6 +10,8 @@ mod evaluate;
 mod field_path;
 mod plan;
 mod ratchet;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +28,8 @@ use crate::field::{ErrorList, Path};
 /// The cost that all rules of one object may have together: about a second.
 pub const OBJECT_COST_BUDGET: i64 = 10_000_000;
 
-const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further validation rules will be run";
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// The rules of a schema, compiled when first evaluated. Keep one beside each schema that objects are written by.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
+use super::enumeration::Members;
 use super::format::Format;
 use super::pattern::Pattern;
 
@@ -105,6 +106,8 @@ pub struct ValueValidation {
     pub unique_items: bool,
     pub multiple_of: Option<Number>,
     pub enumeration: Box<[Value]>,
+    /// `enumeration`, indexed when first needed.
+    pub members: Members,
     pub max_properties: Option<i64>,
     pub min_properties: Option<i64>,
     pub required: Box<[Box<str>]>,

@@ -6,7 +6,7 @@
 
 mod junctors;
 mod numbers;
-mod ratchet;
+pub(super) mod ratchet;
 mod strings;
 #[cfg(test)]
 mod tests;
@@ -15,15 +15,19 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use self::numbers::Numeric;
 use self::ratchet::OldItems;
 use super::location::Location;
+use super::numeric::Numeric;
 use super::schema::{Additional, Kind, Schema, ValueValidation};
 use crate::decode::go_quote;
 use crate::field::{Error, ErrorKind, ErrorList, Path};
 
 /// Most errors that are reported. An object in which everything is wrong would otherwise cost a hundred times its size.
 const MAX_ERRORS: usize = 10_000;
+
+/// Most values that are checked, each once per alternative it is held against. A body of the largest size with schemas
+/// that people write stays far below; beyond it takes seconds.
+const MAX_CHECKS: usize = 20_000_000;
 
 /// What is wrong with a value, or a part of an object found at `path`.
 pub fn validate(value: &Value, schema: &Schema, path: &Path) -> ErrorList {
@@ -65,6 +69,8 @@ struct Check<'a> {
     /// Only whether there is an error matters; the first one ends the walk.
     quiet: bool,
     failed: bool,
+    /// Values checked so far.
+    checks: usize,
 }
 
 /// How many checks a value passed.
@@ -72,7 +78,14 @@ type Passed = usize;
 
 impl<'a> Check<'a> {
     fn new(base: &'a Path) -> Self {
-        Self { base, int_or_string: IntOrString::Typed, errors: ErrorList::new(), quiet: false, failed: false }
+        Self {
+            base,
+            int_or_string: IntOrString::Typed,
+            errors: ErrorList::new(),
+            quiet: false,
+            failed: false,
+            checks: 0,
+        }
     }
 
     /// Upstream reports each message once.
@@ -105,6 +118,13 @@ impl<'a> Check<'a> {
     }
 
     fn checks(&mut self, value: &Value, schema: &Schema, at: &Location<'_>, old: Option<&Value>) -> Passed {
+        self.checks += 1;
+        if self.checks >= MAX_CHECKS {
+            if self.checks == MAX_CHECKS || self.quiet {
+                self.unplaced(|| "the object has too many values for the alternatives in its schema".to_owned());
+            }
+            return 0;
+        }
         let validation = schema.validation.as_deref();
         if value.is_null() {
             let passed = self.null(schema, at);

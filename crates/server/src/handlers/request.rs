@@ -81,7 +81,7 @@ impl<'a> Request<'a> {
 
     /// What strategies may know.
     pub fn strategy_context(&self) -> Context<'_> {
-        Context { now: self.now, user: self.user }
+        Context { now: self.now, user: self.user, warnings: Some(&self.warnings) }
     }
 
     /// The rules for writes through this path: the subresource's if there is one.

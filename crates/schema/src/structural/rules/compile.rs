@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bailiwick_cel::ast::{Expr, ExprKind};
 use bailiwick_cel::cost::{Node, SizeEstimate, SizeEstimator};
 use bailiwick_cel::decl::limits;
-use bailiwick_cel::ast::{Expr, ExprKind};
 use bailiwick_cel::{DeclType, Env, Program, Type, library};
 
 use super::field_path;
@@ -38,7 +38,9 @@ pub(super) fn compile(rules: &[Rule], schema: &Schema, decl: &Arc<DeclType>) -> 
     let optional = OnceLock::new();
     let compiled = rules.iter().map(|rule| {
         let env = match rule.optional_old_self {
-            Some(true) => optional.get_or_init(|| plain.extend().variable(OLD_SELF, Type::optional(ty.clone())).build()),
+            Some(true) => {
+                optional.get_or_init(|| plain.extend().variable(OLD_SELF, Type::optional(ty.clone())).build())
+            }
             _ => &plain,
         };
         compile_rule(rule, schema, env, decl)

@@ -124,9 +124,9 @@ fn object(schema: &Schema, place: Place) -> DeclType {
         let text = || Some(Arc::new(DeclType::new(DeclKind::String).with_max_elements(MAX_STRING)));
         add("apiVersion", text(), false);
         add("kind", text(), false);
-        let names = ["generateName", "name"].into_iter().filter_map(|name| {
-            Some(DeclField { name: name.into(), decl: text()?, required: false })
-        });
+        let names = ["generateName", "name"]
+            .into_iter()
+            .filter_map(|name| Some(DeclField { name: name.into(), decl: text()?, required: false }));
         add("metadata", Some(Arc::new(DeclType::object(names.collect()))), false);
     }
     let mut decl = DeclType::object(fields);

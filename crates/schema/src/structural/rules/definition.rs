@@ -7,7 +7,6 @@ use bailiwick_cel::{DeclKind, DeclType};
 
 use super::compile::{CompiledRule, compile, max_cardinality};
 use super::declare::{Place, declare};
-use crate::decode::go_quote;
 use crate::field::{Error, ErrorKind, ErrorList, Path};
 use crate::structural::schema::{Additional, Kind, ListType, Rule, Schema};
 

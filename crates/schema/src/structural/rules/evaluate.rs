@@ -163,12 +163,16 @@ impl Evaluation<'_> {
         let text = error.to_string();
         let rule = rule_text(rule);
         if matches!(error, EvalError::CostLimitExceeded) {
-            let why = format!("'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {rule}");
+            let why = format!(
+                "'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {rule}"
+            );
             self.refuse(plan, at, &why);
             return Err(Stopped);
         }
         if text.starts_with("no such overload") {
-            let why = format!("'{text}': call arguments did not match a supported operator, function or macro signature for rule: {rule}");
+            let why = format!(
+                "'{text}': call arguments did not match a supported operator, function or macro signature for rule: {rule}"
+            );
             self.refuse(plan, at, &why);
         } else {
             self.refuse(plan, at, &format!("{text} evaluating rule: {rule}"));

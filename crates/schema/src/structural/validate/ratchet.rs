@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::structural::schema::{ListType, Schema};
 
 /// Whether a value is what it was. Fields without a schema count as changed, and the order of list maps as unchanged.
-pub(super) fn unchanged(new: &Value, old: &Value, schema: &Schema) -> bool {
+pub(in crate::structural) fn unchanged(new: &Value, old: &Value, schema: &Schema) -> bool {
     match (new, old) {
         (Value::Array(new), Value::Array(old_items)) => {
             if new.len() != old_items.len() {
@@ -35,13 +35,13 @@ pub(super) fn unchanged(new: &Value, old: &Value, schema: &Schema) -> bool {
 }
 
 /// The old elements of a list map by key; of other lists elements have no old value.
-pub(super) struct OldItems<'a> {
+pub(in crate::structural) struct OldItems<'a> {
     keys: &'a [Box<str>],
     by_key: HashMap<String, &'a Value>,
 }
 
 impl<'a> OldItems<'a> {
-    pub(super) fn new(old: Option<&'a Value>, schema: &'a Schema) -> Self {
+    pub(in crate::structural) fn new(old: Option<&'a Value>, schema: &'a Schema) -> Self {
         let (Some(Value::Array(old)), Some(ListType::Map(keys))) = (old, &schema.list_type) else {
             return Self { keys: &[], by_key: HashMap::new() };
         };
@@ -54,7 +54,7 @@ impl<'a> OldItems<'a> {
         Self { keys, by_key }
     }
 
-    pub(super) fn matching(&self, item: &Value) -> Option<&'a Value> {
+    pub(in crate::structural) fn matching(&self, item: &Value) -> Option<&'a Value> {
         if self.by_key.is_empty() {
             return None;
         }

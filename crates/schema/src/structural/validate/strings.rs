@@ -1,8 +1,7 @@
-//! Strings and enumerations.
+//! Strings, and values that are not among those enumerated.
 
 use serde_json::Value;
 
-use super::numbers::{Numeric, go_integer};
 use super::{Check, Passed, error};
 use crate::decode::go_quote;
 use crate::field::ErrorKind;
@@ -49,7 +48,7 @@ impl Check<'_> {
 
     pub(super) fn enumeration(&mut self, value: &Value, validation: Option<&ValueValidation>, at: &Location<'_>) {
         let Some(validation) = validation.filter(|v| !v.enumeration.is_empty()) else { return };
-        if validation.enumeration.iter().any(|allowed| converts_to(value, allowed)) {
+        if validation.members.contain(&validation.enumeration, value) {
             return;
         }
         self.fail(|check| {
@@ -68,26 +67,4 @@ impl Check<'_> {
 fn is_longer(text: &str, length: i64) -> bool {
     let Ok(length) = usize::try_from(length) else { return true };
     text.len() > length && text.chars().nth(length).is_some()
-}
-
-/// Whether a value is the allowed one after Go's conversion to its type: numbers convert to each other by truncation, and
-/// integers to the character they stand for.
-fn converts_to(value: &Value, allowed: &Value) -> bool {
-    match (value, allowed) {
-        (Value::Number(value), Value::Number(allowed)) => match (Numeric::of(value), Numeric::of(allowed)) {
-            (Numeric::Integer(value), Numeric::Integer(allowed)) => value == allowed,
-            (Numeric::Integer(value), Numeric::Float(allowed)) => value as f64 == allowed,
-            (Numeric::Float(value), Numeric::Integer(allowed)) => go_integer(value) == allowed,
-            (Numeric::Float(value), Numeric::Float(allowed)) => value == allowed,
-        },
-        (Value::Number(value), Value::String(allowed)) => match Numeric::of(value) {
-            Numeric::Integer(code) => {
-                let c = u32::try_from(code).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
-                allowed.as_str() == c.encode_utf8(&mut [0; 4])
-            }
-            Numeric::Float(_) => false,
-        },
-        (Value::Null, _) => false,
-        (value, allowed) => value == allowed,
-    }
 }
