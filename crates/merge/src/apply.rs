@@ -9,6 +9,8 @@ mod compare;
 mod conflict;
 mod entries;
 mod error;
+#[cfg(test)]
+mod evolution_tests;
 mod field_manager;
 mod fields_v1;
 mod go_number;
