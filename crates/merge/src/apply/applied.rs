@@ -84,8 +84,9 @@ impl FieldManager<'_> {
     ) -> Result<Applied, ApplyError> {
         let mut entries = entries::decode(managed_fields(live), Origin::Store)
             .map_err(|error| ApplyError::Unforeseen(format!("failed to decode managed fields: {error}")))?;
-        let before = self.empty_object();
+        let before;
         if entries.is_empty() {
+            before = self.empty_object();
             let fail = |error: String| {
                 ApplyError::Unforeseen(format!("failed to create manager for existing fields: {error}"))
             };

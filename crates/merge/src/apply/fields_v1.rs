@@ -35,16 +35,13 @@ impl<'a> FieldSet<'a> {
 
     /// The value for a field that this set lies below; `with_self` if the field itself is a member.
     pub(super) fn members_value(&self, with_self: bool) -> Value {
-        let mut map = Map::new();
-        if with_self && !self.is_empty() {
-            map.insert(".".to_owned(), Value::Object(Map::new()));
-        }
-        for node in &self.nodes {
+        let own = (with_self && !self.is_empty()).then(|| (".".to_owned(), Value::Object(Map::new())));
+        let children = self.nodes.iter().map(|node| {
             let mut name = String::new();
             node.element.write_name(&mut name);
-            map.insert(name, node.children.members_value(node.is_member));
-        }
-        Value::Object(map)
+            (name, node.children.members_value(node.is_member))
+        });
+        Value::Object(own.into_iter().chain(children).collect())
     }
 
     /// The text of `fieldsV1`, byte for byte as upstream writes it.

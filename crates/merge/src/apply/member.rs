@@ -28,6 +28,7 @@ fn below<'a>(types: TypeRef<'a>, value: &'a Value) -> Claim<'a> {
         (Shape::Map, Some(map), _) if map.is_atomic => claim.is_leaf = true,
         (Shape::List, _, Some(list)) if matches!(list.merging, ListMerging::Atomic) => claim.is_leaf = true,
         (Shape::Map, Some(map), _) => {
+            claim.children.nodes.reserve(value.as_object().map_or(0, serde_json::Map::len));
             for (name, value) in value.as_object().into_iter().flatten() {
                 let declared = map.field(name);
                 let Some(types) = declared.or(map.element) else { continue };
