@@ -155,7 +155,7 @@ impl Encoder {
                 let (kind, api_version) = self.list_kind();
                 let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":");
                 out.extend_from_slice(head.as_bytes());
-                write_value(&meta.to_value(), out);
+                write_value(&self.list_meta(meta), out);
                 out.extend_from_slice(b",\"items\":");
             }
         }
@@ -205,7 +205,7 @@ impl Encoder {
         }
         let (kind, api_version) = self.list_kind();
         self.value(&json!({
-            "kind": kind, "apiVersion": api_version, "metadata": meta.to_value(), "items": values,
+            "kind": kind, "apiVersion": api_version, "metadata": self.list_meta(meta), "items": values,
         }))
     }
 
@@ -222,6 +222,17 @@ impl Encoder {
             map.remove("apiVersion");
         }
         Ok(value)
+    }
+
+    /// Lists of custom resources, which upstream keeps untyped, always say where they go on.
+    fn list_meta(&self, meta: &ListMeta) -> Value {
+        let mut value = meta.to_value();
+        if let (Shape::Whole, true, Some(map)) =
+            (self.shape, self.served.resource.custom.is_some(), value.as_object_mut())
+        {
+            map.entry("continue").or_insert_with(|| "".into());
+        }
+        value
     }
 
     fn list_kind(&self) -> (&str, &str) {

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use bailiwick_machinery::custom::CustomType;
+use bailiwick_machinery::object;
 use bailiwick_machinery::resource::GroupVersion;
 use bailiwick_machinery::status::{ApiError, ApiResult};
-use bailiwick_schema::structural::{self, PruneOptions, Root, UnknownFields};
+use bailiwick_schema::structural::{self, PruneOptions, Root, Schema, UnknownFields};
 use bailiwick_store::{KeyValue, Revision};
 use serde_json::Value;
 
@@ -53,11 +54,15 @@ impl Served {
         let waiting: Vec<usize> = (0..objects.len()).filter(|at| self.needs_webhook(&objects[*at])).collect();
         let converter = self.resource.custom.as_ref().and_then(|custom| custom.converter.as_ref());
         let (Some(converter), false) = (converter, waiting.is_empty()) else { return Ok(objects) };
-        let values: Result<Vec<Value>, _> = waiting.iter().map(|at| objects[*at].to_value()).collect();
-        let values = values.map_err(ApiError::internal)?;
+        let stored = |at: &usize| {
+            let mut value = objects[*at].to_value().map_err(ApiError::internal)?;
+            self.read(&mut value);
+            Ok(value)
+        };
+        let values: Vec<Value> = waiting.iter().map(stored).collect::<ApiResult<_>>()?;
         let converted = converter.convert(values, &self.resource.group_version()).await?;
         for (at, mut value) in waiting.into_iter().zip(converted) {
-            self.normalise(&mut value);
+            prune(&mut value, self.resource.custom.as_ref().and_then(|custom| custom.schema()));
             objects[at] = Arc::new(self.presented(&objects[at], &value)?);
         }
         Ok(objects)
@@ -123,18 +128,36 @@ impl Served {
         else {
             return Ok(None);
         };
-        Ok(Some(convert_one(custom, object.clone(), &custom.storage).await?))
+        let mut stored = convert_one(custom, object.clone(), &custom.storage).await?;
+        prune(&mut stored, custom.schema_of(&custom.storage.version));
+        Ok(Some(stored))
     }
 
-    /// Says the version, fills in defaults and drops what the schema does not know.
+    /// A stored object as this version shows it, where that needs no webhook.
     fn normalise(&self, value: &mut Value) {
+        self.read(value);
+        if object::str_at(value, &["apiVersion"]) == self.api_version {
+            return;
+        }
         if let Some(fields) = value.as_object_mut() {
             fields.insert("apiVersion".into(), self.api_version.as_str().into());
         }
-        self.resource.strategy.default(value);
-        if let Some(schema) = self.resource.custom.as_ref().and_then(|custom| custom.schema()) {
-            structural::prune(value, schema, READING);
+        prune(value, self.resource.custom.as_ref().and_then(|custom| custom.schema()));
+    }
+
+    /// Drops what the schema of the version an object is stored in no longer knows, and fills in its defaults.
+    fn read(&self, value: &mut Value) {
+        let Some(custom) = &self.resource.custom else { return };
+        let api_version = object::str_at(value, &["apiVersion"]);
+        let schema = match api_version == self.api_version {
+            true => custom.schema(),
+            false => custom.schema_of(api_version.rsplit('/').next().unwrap_or_default()),
+        };
+        let Some(schema) = schema else { return };
+        if !custom.preserve_unknown_fields {
+            prune(value, Some(schema));
         }
+        structural::default(value, schema);
     }
 
     fn presented(&self, object: &Object, value: &Value) -> ApiResult<Object> {
@@ -146,6 +169,14 @@ impl Served {
             mod_revision: object.revision,
         };
         Object::parse(&kv, spec.layout(), &spec.selectable_fields).map_err(ApiError::internal)
+    }
+}
+
+/// Drops what a version does not know.
+fn prune(value: &mut Value, schema: Option<&Arc<Schema>>) {
+    if let Some(schema) = schema {
+        structural::prune(value, schema, READING);
+        structural::drop_nulls(value, schema);
     }
 }
 

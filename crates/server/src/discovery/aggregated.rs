@@ -90,7 +90,9 @@ fn resource_item(resource: &Resource) -> Value {
     }
     if !resource.subresources.is_empty() {
         let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
-        subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        if resource.custom.is_none() {
+            subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        }
         item.insert("subresources".into(), subresources.into_iter().map(|s| subresource_item(resource, s)).collect());
     }
     Value::Object(item)

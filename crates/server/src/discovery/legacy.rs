@@ -51,7 +51,10 @@ pub fn api_resource_list(registry: &Registry, group: &str, version: &str) -> Opt
     for served in registry.resources_of(group, version) {
         resources.push(resource(registry, served));
         let mut subresources: Vec<&Subresource> = served.resource.subresources.iter().collect();
-        subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        // A custom resource tells status before scale.
+        if served.resource.custom.is_none() {
+            subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        }
         resources.extend(subresources.into_iter().map(|subresource| subresource_entry(served, subresource)));
     }
     let mut list = json!({"kind": "APIResourceList", "resources": resources});

@@ -79,7 +79,9 @@ fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidati
     }
     .map_err(patch_error)?;
     let invalid = |text: String| invalid_patch(patch, &patched, text);
-    check_type(&patched, &expected).map_err(invalid)?;
+    if expected.custom.is_none() {
+        check_type(&patched, &expected).map_err(invalid)?;
+    }
     let decoded = match expected.native {
         Some(native) => decode::decode_value(native, &patched),
         None => Ok(decode::Decoded { value: patched.clone(), strict: Vec::new() }),

@@ -153,7 +153,15 @@ fn check_versions(rq: &Request<'_>, new: &mut Value, old: &Value) -> ApiResult<C
     let resource = &rq.served.group_resource;
     let (asked, found) = (object::uid(new), object::uid(old));
     if rq.info.verb == "update" && !asked.is_empty() && asked != found {
-        let detail = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {found}");
+        let mut detail = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {found}");
+        if rq.served.resource.custom.is_some() {
+            let key = [&resource.group, &resource.resource, &rq.info.namespace, &rq.info.name];
+            let key: Vec<&str> = key.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+            detail = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: {detail}",
+                key.join("/")
+            );
+        }
         return Err(ApiError::conflict(resource, &rq.info.name, &detail));
     }
     let version = object::meta_str(old, "resourceVersion").to_owned();

@@ -95,6 +95,8 @@ pub fn before_update(rq: &Request<'_>, object: &mut Value, old: &Value) -> ApiRe
     if !errors.is_empty() {
         if resource.native.is_some() {
             errors = as_often_as_upstream(rq, object, old, errors);
+        } else {
+            errors.splice(0..0, validate_object_meta_update(object, old));
         }
         return Err(ApiError::invalid(&resource.validated_kind(), object::name(object), &errors));
     }

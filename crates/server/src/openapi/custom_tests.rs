@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bailiwick_machinery::Resource;
-use bailiwick_machinery::custom::CustomType;
+use bailiwick_machinery::custom::{CustomType, VersionSchema};
 use bailiwick_machinery::resource::{GroupResource, GroupVersion, Scope, SelectableField, Storage, Subresource};
 use serde_json::{Value, json};
 
@@ -33,7 +33,11 @@ fn custom(group: &str, version: &str, kind: &str, schema: &Value) -> Resource {
         storage: Storage::Stored(GroupResource { group: group.to_owned(), resource: plural.clone() }),
         plural,
         native: None,
-        custom: Some(Arc::new(CustomType::new(Arc::new(VersionSchema::new(Some(schema.to_string().into()))), storage, 1))),
+        custom: Some(Arc::new(CustomType::new(
+            Arc::new(VersionSchema::new(Some(schema.to_string().into()))),
+            storage,
+            1,
+        ))),
         selectable_fields: Vec::new(),
         ..native.expect("configmaps are native")
     }

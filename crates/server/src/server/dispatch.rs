@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_machinery::resource::{Scope, Storage};
-use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::status::{ApiError, ApiResult, Details};
 use bailiwick_machinery::user::UserInfo;
 use bytes::Bytes;
 use http::Method;
@@ -29,15 +29,19 @@ impl ApiServer {
     ) -> ApiResult<Answer> {
         let registry = self.registry.load();
         let Some(served) = registry.get(&info.group, &info.version, &info.resource) else {
-            return match registry.has_group_version(&info.group, &info.version) {
-                true => Err(ApiError::unknown_path()),
-                false => Ok(Answer::page_not_found()),
-            };
+            let native = registry.resources_of(&info.group, &info.version).iter().any(|s| s.resource.custom.is_none());
+            return if native { Err(ApiError::unknown_path()) } else { Ok(Answer::page_not_found()) };
         };
-        if parts.method == Method::HEAD {
+        if served.resource.custom.is_some() {
+            if !is_custom_path(served, info) {
+                return Ok(Answer::page_not_found());
+            }
+            check_custom_route(served, info)?;
+        } else if parts.method == Method::HEAD {
             return Err(method_not_allowed());
+        } else {
+            check_route(served, info)?;
         }
-        check_route(served, info)?;
         let rq = Request::new(self, info, query, &parts.headers, served, user);
         if let Some(warning) = served.resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.as_ref()) {
             rq.warn(warning.as_str());
@@ -50,7 +54,11 @@ impl ApiServer {
 
 async fn route(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let resource = &rq.served.resource;
-    if let Some(subresource) = rq.subresource() {
+    if let (Some(_), Some(subresource)) = (&resource.custom, rq.subresource()) {
+        if !subresource.verbs.contains(&rq.info.verb) {
+            return Err(not_supported(rq.served, rq.info));
+        }
+    } else if let Some(subresource) = rq.subresource() {
         if !subresource.verbs.contains(&rq.info.verb) {
             return Err(method_not_allowed());
         }
@@ -72,8 +80,37 @@ async fn route(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
         "patch" => patch::patch(rq, body).await,
         "delete" => delete::delete(rq, body).await,
         "deletecollection" => delete_collection::delete_collection(rq, body).await,
+        _ if resource.custom.is_some() => Err(not_supported(rq.served, rq.info)),
         _ => Err(method_not_allowed()),
     }
+}
+
+/// Whether there is anything under the path of a custom resource: a namespace only where there is one, and none only to
+/// read all.
+fn is_custom_path(served: &Served, info: &RequestInfo) -> bool {
+    match served.resource.scope {
+        Scope::Cluster => info.namespace.is_empty(),
+        Scope::Namespaced => !info.namespace.is_empty() || matches!(info.verb, "list" | "watch"),
+    }
+}
+
+fn check_custom_route(served: &Served, info: &RequestInfo) -> ApiResult<()> {
+    let known = info.subresource.is_empty() || served.resource.subresource(&info.subresource).is_some();
+    if !known || !info.rest.is_empty() {
+        return Err(ApiError::not_found(&served.group_resource, &info.name));
+    }
+    if info.name.is_empty() && matches!(info.verb, "update" | "patch") {
+        return Err(method_not_allowed());
+    }
+    Ok(())
+}
+
+/// The refusal of a verb that custom resources do not have.
+fn not_supported(served: &Served, info: &RequestInfo) -> ApiError {
+    let resource = &served.group_resource;
+    let text = format!("{} is not supported on resources of kind {:?}", info.verb, resource.to_string());
+    let details = Details { group: resource.group.clone(), kind: resource.resource.clone(), ..Details::default() };
+    ApiError::new(405, "MethodNotAllowed", text).with_details(details)
 }
 
 /// Whether the path fits the resource: a namespace where there is one, and nothing below what exists.
