@@ -43,6 +43,9 @@ pub fn validate_update(new: &Value, old: &Value, schema: &Schema, path: &Path) -
     if check.is_valid(new, schema, &Location::ROOT).is_some() {
         return ErrorList::new();
     }
+    if check.stops() {
+        return check.finish();
+    }
     check.node(new, schema, &Location::ROOT, Some(old));
     check.finish()
 }
@@ -120,8 +123,11 @@ impl<'a> Check<'a> {
     fn checks(&mut self, value: &Value, schema: &Schema, at: &Location<'_>, old: Option<&Value>) -> Passed {
         self.checks += 1;
         if self.checks >= MAX_CHECKS {
-            if self.checks == MAX_CHECKS || self.quiet {
-                self.unplaced(|| "the object has too many values for the alternatives in its schema".to_owned());
+            self.failed = true;
+            if self.checks == MAX_CHECKS {
+                // Reported whatever has been reported before, and even if only validity is asked for.
+                let detail = "the object has too many values for the alternatives in its schema".to_owned();
+                self.errors.push(error(ErrorKind::Invalid, self.base.to_string(), Some("".into()), detail));
             }
             return 0;
         }
@@ -279,9 +285,9 @@ impl<'a> Check<'a> {
         passed
     }
 
-    /// Whether a quiet walk has found what it looks for.
+    /// Whether a quiet walk has found what it looks for, or any walk has taken too long.
     fn stops(&self) -> bool {
-        self.quiet && self.failed
+        (self.quiet && self.failed) || self.checks >= MAX_CHECKS
     }
 
     fn fail(&mut self, make: impl FnOnce(&Self) -> Error) {

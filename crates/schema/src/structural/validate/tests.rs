@@ -82,3 +82,17 @@ fn unchanged_faults_may_stay() {
     );
     assert_eq!(validate_update(&old, &old, &schema, &Path::root()), []);
 }
+
+#[test]
+fn values_against_too_many_alternatives_are_refused() {
+    let schema = json!({"type": "array", "items": {"type": "integer", "anyOf": [{"minimum": 1}, {"minimum": 2}]}});
+    let schema = compile(&schema).expect("schema");
+    let path = Path::root();
+    let mut check = Check { checks: MAX_CHECKS - 100, ..Check::new(&path) };
+    check.node(&json!(vec![1; 1000]), &schema, &Location::ROOT, None);
+    let errors: Vec<String> = check.finish().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors.first().map(String::as_str),
+        Some(r#"<nil>: Invalid value: "": the object has too many values for the alternatives in its schema"#)
+    );
+}
