@@ -194,7 +194,7 @@ impl Definitions {
         let mut definition = definition;
         let begun =
             Condition::yes("Terminating", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
-        if !is_true(&definition.data["status"], "Terminating") && set(&mut definition.data["status"], begun) {
+        if set(&mut definition.data["status"], begun) {
             match self.write_status(&name, &definition).await? {
                 Some(written) => definition = written,
                 None => return Ok(Outcome::Done),

@@ -27,6 +27,8 @@ const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(600);
 /// When to ask again after a definition changed: servers publish a new type within a moment, but not at once.
 const REDISCOVERY_DELAYS: [Duration; 4] =
     [Duration::from_millis(20), Duration::from_millis(500), Duration::from_secs(3), Duration::from_secs(15)];
+/// The pause after a refresh, in multiples of what it took: discovery takes a twentieth of the time at most.
+const REFRESH_SHARE: u32 = 20;
 /// Pause after discovery failed.
 const DISCOVERY_RETRY: Duration = Duration::from_secs(2);
 /// Objects per page of a watch's first list: what one type may hold in memory for a moment.
@@ -72,10 +74,15 @@ pub(crate) async fn run(
     let mut unlisted = Some(unlisted);
     let mut follow_up: &[Duration] = &[];
     let mut due = Instant::now();
+    let mut pause = REDISCOVERY_DELAYS[0];
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(due) => {
-                let wait = match discovery.refresh().await {
+                let started = Instant::now();
+                let refreshed = discovery.refresh().await;
+                // With thousands of types a refresh costs something; many new types at once are then looked at together.
+                pause = REDISCOVERY_DELAYS[0].max(started.elapsed() * REFRESH_SHARE);
+                let wait = match refreshed {
                     Ok(catalog) => {
                         watches.follow(&catalog.types, &context, unlisted.take());
                         let next = follow_up.split_first();
@@ -90,7 +97,7 @@ pub(crate) async fn run(
             }
             () = context.types_changed.notified() => {
                 follow_up = &REDISCOVERY_DELAYS;
-                due = due.min(Instant::now() + REDISCOVERY_DELAYS[0]);
+                due = due.min(Instant::now() + pause);
             }
             None = all_released.recv(), if !*all_listed.borrow() => {
                 all_listed.send_replace(true);
