@@ -142,6 +142,15 @@ impl Encoder {
         encode_value(self.media, self.layout, value)
     }
 
+    /// The Scale of an object, in the negotiated form.
+    pub fn scale(&self, scale: Value) -> ApiResult<Bytes> {
+        match self.shape {
+            Shape::Whole => self.value(&scale),
+            Shape::Metadata => self.value(&partial::of_value(scale, self.meta)),
+            Shape::Table => self.value(&self.scale_table(&scale)),
+        }
+    }
+
     /// Whether a list can be written piece by piece.
     pub fn streams_lists(&self) -> bool {
         self.media == MediaType::Json && self.layout == Layout::Compact

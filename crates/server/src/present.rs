@@ -129,7 +129,12 @@ impl Served {
             return Ok(None);
         };
         let mut stored = convert_one(custom, object.clone(), &custom.storage).await?;
-        prune(&mut stored, custom.schema_of(&custom.storage.version));
+        let schema = custom.schema_of(&custom.storage.version);
+        prune(&mut stored, schema);
+        if let Some(schema) = schema {
+            // Readers would fill them in otherwise, and need not if they are there.
+            structural::default(&mut stored, schema);
+        }
         Ok(Some(stored))
     }
 

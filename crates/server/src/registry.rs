@@ -198,6 +198,12 @@ impl Registry {
         self.groups.get(group).is_some_and(|versions| versions.iter().any(|v| v == version))
     }
 
+    /// Whether the group has types of our own, whose paths are answered differently from those of custom ones.
+    pub fn is_native_group(&self, group: &str) -> bool {
+        let Some(versions) = self.by_path.get(group) else { return false };
+        versions.values().flat_map(|plurals| plurals.values()).any(|served| served.resource.custom.is_none())
+    }
+
     /// Groups with their versions; the core group has the empty name.
     pub fn groups(&self) -> &OrdMap<String, Vec<String>> {
         &self.groups

@@ -1,5 +1,8 @@
 //! Table answers: the rows and columns that `kubectl get` prints.
 
+use bailiwick_api::columns::{name_column, since};
+use bailiwick_machinery::object;
+use bailiwick_machinery::table::Column;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -21,7 +24,10 @@ impl Encoder {
 
     /// One row; `object` is in the served version. Ages count from now: a watch may have begun long ago.
     pub(super) fn row(&self, object: &Value) -> Value {
-        let cells = self.served.resource.table.cells(object, Timestamp::now());
+        self.row_of(object, self.served.resource.table.cells(object, Timestamp::now()))
+    }
+
+    fn row_of(&self, object: &Value, cells: Vec<Value>) -> Value {
         let included = match self.include {
             IncludeObject::None => return json!({"cells": cells, "object": null}),
             IncludeObject::Metadata => partial::of_value(json!({"metadata": object["metadata"]}), self.meta),
@@ -35,6 +41,25 @@ impl Encoder {
             "kind": "Table", "apiVersion": self.meta.api_version(), "metadata": meta.to_value(),
             "columnDefinitions": self.columns(),
             "rows": objects.iter().map(|object| self.row(object)).collect::<Vec<_>>(),
+        })
+    }
+
+    /// A Scale has columns of its own, whatever it scales.
+    pub(super) fn scale_table(&self, scale: &Value) -> Value {
+        let columns = [
+            name_column(),
+            Column::new("Desired", "integer", "Number of desired replicas"),
+            Column::new("Available", "integer", "Number of replicas that are there"),
+            Column::new("Age", "date", "Time since the object was created"),
+        ];
+        let replicas = |of: &str| scale[of]["replicas"].as_i64().unwrap_or_default();
+        let age = since(scale["metadata"].get("creationTimestamp"), Timestamp::now());
+        let cells = vec![object::name(scale).into(), replicas("spec").into(), replicas("status").into(), age.into()];
+        json!({
+            "kind": "Table", "apiVersion": self.meta.api_version(),
+            "metadata": {"resourceVersion": scale["metadata"]["resourceVersion"]},
+            "columnDefinitions": columns.iter().map(|column| column.to_json()).collect::<Vec<_>>(),
+            "rows": [self.row_of(scale, cells)],
         })
     }
 

@@ -47,6 +47,10 @@ impl<'a> Expected<'a> {
         }
     }
 
+    fn is_scale(&self) -> bool {
+        (self.group, self.kind) == ("autoscaling", "Scale")
+    }
+
     pub fn api_version(&self) -> String {
         GroupVersion::new(self.group, self.version).to_string()
     }
@@ -57,6 +61,14 @@ pub fn not_registered(kind: &str, api_version: &str) -> String {
     format!(
         "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
     )
+}
+
+/// Before what is wrong with a YAML document, each on a line of its own.
+const YAML_ERRORS: &str = "yaml: unmarshal errors:\n  ";
+
+/// The refusal of a body that is no Scale. Only custom resources have one here, and upstream knows no kinds there.
+fn no_scale() -> ApiError {
+    ApiError::bad_request("no kind is registered for the type v1.Scale in scheme \"custom resources\"")
 }
 
 /// Decodes the body as the object the path takes. Unknown and duplicate fields become warnings or, if asked for, an error.
@@ -76,8 +88,12 @@ pub fn settle(
     let Decoded { mut value, strict } = decoded;
     match validation {
         FieldValidation::Ignore => {}
-        FieldValidation::Warn => strict.into_iter().for_each(|warning| rq.warn(warning)),
+        FieldValidation::Warn => strict.iter().for_each(|warning| match warning.strip_prefix(YAML_ERRORS) {
+            Some(errors) if expected.custom.is_some() => errors.split("\n  ").for_each(|error| rq.warn(error)),
+            _ => rq.warn(warning.as_str()),
+        }),
         FieldValidation::Strict if strict.is_empty() => {}
+        FieldValidation::Strict if expected.is_scale() => return Err(no_scale()),
         FieldValidation::Strict => {
             let text = format!("strict decoding error: {}", strict.join(", "));
             return Err(cannot_handle(expected.kind, expected.version, expected, &text));
@@ -201,9 +217,8 @@ fn peek_type(body: &[u8]) -> Result<(String, String), String> {
 
 /// The body is some other kind than the path takes.
 fn wrong_type(expected: &Expected<'_>, version: &str, kind: &str, body: &[u8]) -> ApiError {
-    if (expected.group, expected.kind) == ("autoscaling", "Scale") {
-        // Only custom resources have one here, and upstream knows no kinds there.
-        return ApiError::bad_request("no kind is registered for the type v1.Scale in scheme \"custom resources\"");
+    if expected.is_scale() {
+        return no_scale();
     }
     let kind = if kind.is_empty() { expected.kind } else { kind };
     let Some(found) = GroupVersion::parse(version) else {

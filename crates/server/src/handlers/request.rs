@@ -195,7 +195,7 @@ impl<'a> Request<'a> {
     pub async fn object_reply(&self, status: u16, encoder: &Encoder, mut object: Arc<Object>) -> ApiResult<Reply> {
         if let Some(scale) = self.scale_paths() {
             let scale = scale::of(self, scale, &object).await?;
-            return Ok(Reply::new(status, encoder.content_type(), ResponseBody::full(encoder.value(&scale)?)));
+            return Ok(Reply::new(status, encoder.content_type(), ResponseBody::full(encoder.scale(scale)?)));
         }
         if self.served.needs_webhook(&object) {
             object = self.served.present_all(vec![object]).await?.pop().ok_or_else(|| self.not_found())?;

@@ -108,7 +108,8 @@ fn check_custom_route(served: &Served, info: &RequestInfo) -> ApiResult<()> {
 /// The refusal of a verb that custom resources do not have.
 fn not_supported(served: &Served, info: &RequestInfo) -> ApiError {
     let resource = &served.group_resource;
-    let text = format!("{} is not supported on resources of kind {:?}", info.verb, resource.to_string());
+    let verb = if info.verb == "options" { "" } else { info.verb };
+    let text = format!("{verb} is not supported on resources of kind {:?}", resource.to_string());
     let details = Details { group: resource.group.clone(), kind: resource.resource.clone(), ..Details::default() };
     ApiError::new(405, "MethodNotAllowed", text).with_details(details)
 }

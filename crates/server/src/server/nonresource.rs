@@ -89,7 +89,7 @@ impl ApiServer {
         let Some(document) = document else {
             return match segments.as_slice() {
                 ["api", _] => Err(ApiError::unknown_path()),
-                ["apis", group, _] if registry.groups().contains_key(*group) => Err(ApiError::unknown_path()),
+                ["apis", group, _] if registry.is_native_group(group) => Err(ApiError::unknown_path()),
                 _ => Ok(Answer::page_not_found()),
             };
         };
