@@ -8,6 +8,9 @@ use std::time::Instant;
 use bailiwick_cel::{Bindings, Budget, DeclField, DeclKind, DeclType, Env, ListSemantics, library};
 use serde_json::json;
 
+/// Evaluations between two looks at the clock.
+const BATCH: u32 = 100;
+
 fn main() {
     let field = |name: &str, decl: DeclType| DeclField { name: name.into(), decl: Arc::new(decl), required: false };
     let port = Arc::new(DeclType::object(vec![
@@ -42,16 +45,18 @@ fn main() {
         let Ok(program) = checked.program() else { continue };
         let Ok(view) = decl.view(&object) else { continue };
         let bindings = Bindings::new().bind("self", view);
+        // The best of many short batches: other processes disturb most of them on a busy machine.
+        let mut best = f64::INFINITY;
         let started = Instant::now();
-        let mut rounds = 0u32;
         while started.elapsed().as_millis() < 300 {
-            for _ in 0..1000 {
+            let batch = Instant::now();
+            for _ in 0..BATCH {
                 let mut budget = Budget::new(1_000_000);
                 black_box(program.evaluate(black_box(&bindings), &mut budget).is_ok());
             }
-            rounds += 1000;
+            best = best.min(batch.elapsed().as_nanos() as f64 / f64::from(BATCH));
         }
-        println!("{:>9.1} ns  {expression}", started.elapsed().as_nanos() as f64 / f64::from(rounds));
+        println!("{best:>9.1} ns  {expression}");
     }
     let started = Instant::now();
     for _ in 0..1000 {

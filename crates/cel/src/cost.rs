@@ -45,6 +45,7 @@ impl SizeEstimate {
 
     /// The size of two values together.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "it saturates, unlike what `+` would suggest")]
     pub fn add(self, other: Self) -> Self {
         Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
@@ -80,6 +81,7 @@ impl CostEstimate {
 
     /// One after the other.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "it saturates, unlike what `+` would suggest")]
     pub fn add(self, other: Self) -> Self {
         Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }

@@ -102,7 +102,10 @@ impl<'a> Frame<'a, '_> {
         let found = match &qualifier.key {
             QualifierKey::Field { name, declared } => match value {
                 Value::Map(map) => field(map, name, declared.as_ref())?,
-                Value::List(_) => return Err(EvalError::new("unsupported index type 'string' in list")),
+                Value::List(_) => {
+                    self.charge(1)?;
+                    return Err(EvalError::new("unsupported index type 'string' in list"));
+                }
                 _ => None,
             },
             QualifierKey::Const(key) => return self.index(value, &constant(key), may_be_absent),
@@ -126,10 +129,14 @@ impl<'a> Frame<'a, '_> {
         may_be_absent: bool,
     ) -> Result<Option<Value<'a>>, EvalError> {
         let found = match value {
-            Value::Map(map) => map.get(key)?,
-            Value::List(list) => at(list, key)?,
-            _ => None,
+            Value::Map(map) => map.get(key),
+            Value::List(list) => at(list, key),
+            _ => Ok(None),
         };
+        if found.is_err() {
+            self.charge(1)?;
+        }
+        let found = found?;
         if found.is_none() && !may_be_absent {
             self.charge(1)?;
             return Err(match value {

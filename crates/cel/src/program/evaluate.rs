@@ -2,6 +2,7 @@
 
 use super::node::{Call, List, Map, Matches, Node, Relate};
 use super::{Bindings, Budget};
+use crate::ast::operators;
 use crate::cost;
 use crate::error::EvalError;
 use crate::library::{CallContext, Overload};
@@ -309,8 +310,30 @@ pub(super) fn constant<'a>(value: &'a Value<'static>) -> Value<'a> {
     }
 }
 
+/// The error of a call with arguments of the wrong types; operators do not say which.
+pub(super) fn no_overload(function: &str, args: &[Value<'_>]) -> EvalError {
+    match function {
+        operators::ADD
+        | operators::SUBTRACT
+        | operators::MULTIPLY
+        | operators::DIVIDE
+        | operators::MODULO
+        | operators::NEGATE
+        | operators::IN
+        | "startsWith"
+        | "endsWith"
+        | "contains"
+        | "matches" => EvalError::no_such_overload(),
+        "size" => EvalError::new("no such overload: size"),
+        _ => {
+            let types: Vec<&str> = args.iter().map(Value::type_name).collect();
+            EvalError::new(format!("no such overload: {function}({})", types.join(", ")))
+        }
+    }
+}
+
 /// Whether the arguments have the types the overload declares, as far as values show their types.
-fn accepts(overload: &Overload, args: &[Value<'_>]) -> bool {
+pub(super) fn accepts(overload: &Overload, args: &[Value<'_>]) -> bool {
     overload.params.len() == args.len() && overload.params.iter().zip(args).all(|(param, arg)| fits(param, arg))
 }
 

@@ -227,7 +227,30 @@ impl<'a> Frame<'a, '_> {
                 }
                 Ok(())
             }
-            other => Err(EvalError::new(format!("got '{}', expected iterable type", other.type_name()))),
+            other => {
+                let name = go_type(other);
+                Err(EvalError::new(match fold.var2 {
+                    None => format!("got '{name}', expected iterable type"),
+                    Some(_) => format!("unsupported comprehension range type: {name}"),
+                }))
+            }
         }
+    }
+}
+
+/// How cel-go calls the Rust variant in this one message.
+fn go_type(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "types.Null",
+        Value::Bool(_) => "types.Bool",
+        Value::Int(_) => "types.Int",
+        Value::Uint(_) => "types.Uint",
+        Value::Double(_) => "types.Double",
+        Value::String(_) => "types.String",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Timestamp(_) => "types.Timestamp",
+        Value::Duration(_) => "types.Duration",
+        Value::Optional(_) => "*types.Optional",
+        _ => "*types.Type",
     }
 }

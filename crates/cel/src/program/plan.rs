@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::evaluate::{accepts, no_overload};
 use super::node::{
     Attribute, Base, Call, Conditional, DeclaredField, List, Map, Matches, Node, Qualifier, QualifierKey, Relate,
 };
@@ -153,14 +154,11 @@ impl Planner<'_> {
             Ok([arg]) => match function {
                 operators::LOGICAL_NOT => return Ok(Node::Not(Box::new(arg))),
                 operators::NOT_STRICTLY_FALSE => return Ok(Node::NotStrictlyFalse(Box::new(arg))),
-                _ => match (arg, single) {
-                    (Node::Const(value), Some(overload)) if is_conversion(function) => {
-                        let mut regexes = RegexCache::default();
-                        let mut context = CallContext { regexes: &mut regexes };
-                        let folded = (overload.implementation)(&[value], &mut context);
-                        return folded.map(Node::Const).map_err(|error| PlanError(error.to_string()));
+                _ => match arg {
+                    Node::Const(value) if is_conversion(function) => {
+                        return fold_conversion(function, overloads, value);
                     }
-                    (arg, _) => vec![arg],
+                    arg => vec![arg],
                 },
             },
             Err(args) => args,
@@ -309,6 +307,21 @@ fn constant_pattern([text, pattern]: [Node; 2], costed: bool) -> Result<Result<N
     let regex = Arc::new(regexes::compile(source).map_err(PlanError)?);
     let pattern_cost = cost::scale(source.chars().count() as u64, cost::REGEX_STRING_LENGTH_COST_FACTOR);
     Ok(Ok(Node::Matches(Box::new(Matches { text, regex, pattern_cost, costed }))))
+}
+
+/// Converts a constant once and for all.
+fn fold_conversion(
+    function: &str,
+    overloads: &[Arc<crate::library::Overload>],
+    value: Value<'static>,
+) -> Result<Node, PlanError> {
+    let args = [value];
+    let mut regexes = RegexCache::default();
+    let converted = match overloads.iter().find(|overload| accepts(overload, &args)) {
+        Some(overload) => (overload.implementation)(&args, &mut CallContext { regexes: &mut regexes }),
+        None => Err(no_overload(function, &args)),
+    };
+    converted.map(Node::Const).map_err(|error| PlanError(error.to_string()))
 }
 
 fn is_conversion(function: &str) -> bool {
