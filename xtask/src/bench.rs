@@ -27,6 +27,10 @@ pub struct Args {
     /// Operations per scenario.
     #[arg(long, default_value_t = 10_000)]
     pub operations: u32,
+    /// Measure custom resources instead: writes with a schema of 30 properties, with CEL rules, server-side apply, and
+    /// this many definitions.
+    #[arg(long)]
+    pub definitions: Option<u32>,
     /// Load this many objects of 1 KiB into us and report memory, restart and list rate; nothing else is measured.
     #[arg(long)]
     pub objects: Option<u32>,
@@ -78,6 +82,50 @@ fn scenarios(operations: u32) -> Vec<Scenario> {
                 ("after_send_p99_ms", "event after send, p99 ms", Better::Less),
             ],
             "watch --watchers 1000 --rate 100 --secs 10",
+        ),
+    ]
+}
+
+/// Writes of custom resources with a schema of 30 properties and, for gadgets, three CEL rules; then many definitions.
+fn custom_scenarios(operations: u32, definitions: u32) -> Vec<Scenario> {
+    const WIDGETS: &str = "--res load.example.com/v1/widgets/Widget";
+    const GADGETS: &str = "--res load.example.com/v1/gadgets/Gadget";
+    let of = |name: &'static str, shown, arguments: String| Scenario {
+        name,
+        shown,
+        arguments: arguments.split_whitespace().map(str::to_owned).collect(),
+    };
+    let n = operations / 2;
+    vec![
+        of("", &[], "make-crd --plural widgets --kind Widget".to_owned()),
+        of("", &[], "make-crd --plural gadgets --kind Gadget --cel".to_owned()),
+        of("create with a schema, 16 at once", &[RATE, CPU, P99], format!("create --ns w1 --c 16 --n {n} {WIDGETS}")),
+        of("get, 16 at once", &[RATE, CPU, P99], format!("get --ns w1 --c 16 --n {n} --objects {n} {WIDGETS}")),
+        of("update with a schema, 16 at once", &[RATE, CPU, P99], format!("update --ns w1 --c 16 --n {n} {WIDGETS}")),
+        of("server-side apply, 16 at once", &[RATE, CPU, P99], format!("apply --ns w2 --c 16 --n {n} {WIDGETS}")),
+        of("create with CEL rules, 16 at once", &[RATE, CPU, P99], format!("create --ns g1 --c 16 --n {n} {GADGETS}")),
+        of("update with CEL rules, 16 at once", &[RATE, CPU, P99], format!("update --ns g1 --c 16 --n {n} {GADGETS}")),
+        of("apply with CEL rules, 16 at once", &[RATE, CPU, P99], format!("apply --ns g2 --c 16 --n {n} {GADGETS}")),
+        of("list of all with a schema", &[CPU, P99], format!("list --ns w1 --c 1 --n 5 {WIDGETS}")),
+        of(
+            "definitions until all are established and served",
+            &[
+                ("last_served_secs", "s", Better::Less),
+                ("cpu_s_total", "CPU s until quiet", Better::Less),
+                ("rss_mib", "RSS MiB", Better::Less),
+            ],
+            format!("crds --from 0 --to {definitions} --c 8 --settle 120"),
+        ),
+        of(
+            "first OpenAPI v2 with all definitions",
+            &[("p50_ms", "ms", Better::Less)],
+            "raw --path /openapi/v2 --n 1 --c 1".to_owned(),
+        ),
+        of("OpenAPI v2 again", &[("p50_ms", "ms", Better::Less)], "raw --path /openapi/v2 --n 1 --c 1".to_owned()),
+        of(
+            "one more definition",
+            &[("cpu_s_total", "CPU s", Better::Less)],
+            format!("crds --from {definitions} --to {} --c 1 --settle 15", definitions + 1),
         ),
     ]
 }
@@ -135,7 +183,15 @@ fn measure(name: &str, args: &Args, loadgen: &Path, start: impl Fn() -> Result<R
     let idle = cpu(&running.pids());
     std::thread::sleep(Duration::from_secs(10));
     rows.push(row("idle", "CPU % of a core", (cpu(&running.pids()) - idle) * 10.0));
-    for scenario in scenarios(args.operations) {
+    let scenarios = match args.definitions {
+        Some(definitions) => custom_scenarios(args.operations, definitions),
+        None => scenarios(args.operations),
+    };
+    for scenario in scenarios {
+        if scenario.shown.is_empty() {
+            prepare(loadgen, &running, &scenario.arguments)?;
+            continue;
+        }
         let answer = drive(loadgen, &running, &scenario.arguments)?;
         println!("{}: {answer}", scenario.name);
         for (member, figure, better) in scenario.shown {
@@ -153,6 +209,21 @@ fn sum_of(answer: &Value, member: &str) -> f64 {
     }
     let per_process = ["p0", "p1"].iter().filter_map(|process| answer.get(format!("{member}_{process}"))?.as_f64());
     per_process.sum()
+}
+
+/// Something the load generator makes and says nothing about.
+fn prepare(loadgen: &Path, running: &Running, arguments: &[String]) -> Result<()> {
+    let made = Command::new(loadgen)
+        .args(["--url", running.server.base(), "--token", "admin-token"])
+        .args(arguments)
+        .output()
+        .context("running the load generator")?;
+    if !made.status.success() {
+        bail!("{}: {}", arguments.join(" "), String::from_utf8_lossy(&made.stderr));
+    }
+    // The peer serves a definition some seconds after it exists.
+    std::thread::sleep(Duration::from_secs(8));
+    Ok(())
 }
 
 fn drive(loadgen: &Path, running: &Running, arguments: &[String]) -> Result<Value> {

@@ -14,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// What is gathered before it is written without waiting for the end of the turn: a small event for each of a hundred
 /// streams. TLS should take as much at once.
 pub const GATHERED_BYTES_MAX: usize = 128 * 1024;
+/// What is worth a write of its own: parts of a long list, which gathering would only copy once more.
+const WRITTEN_ALONE_BYTES: usize = 8 * 1024;
 /// What an idle connection may keep allocated; ten thousand of them should cost megabytes.
 const IDLE_BYTES_MAX: usize = 2 * 1024;
 
@@ -71,10 +73,11 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     /// Makes room for `len` more bytes, or says that they are too many to be gathered at all.
     fn poll_room(&mut self, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<Room>> {
         self.unflushed = true;
-        if self.bytes.len() + len > GATHERED_BYTES_MAX {
+        let alone = len >= WRITTEN_ALONE_BYTES;
+        if alone || self.bytes.len() + len > GATHERED_BYTES_MAX {
             ready!(self.poll_drain(cx))?;
         }
-        if len >= GATHERED_BYTES_MAX {
+        if alone {
             return Poll::Ready(Ok(Room::None));
         }
         if self.bytes.capacity() - self.bytes.len() < len {
