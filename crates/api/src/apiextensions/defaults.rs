@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_machinery::field::{Error, ErrorList, Path};
+use bailiwick_schema::structural::rules::{self, OBJECT_COST_BUDGET};
 use bailiwick_schema::structural::{
     MalformedFields, PruneOptions, Root, Schema, UnknownFields, coerce, coerce_at, prune, validate_default,
     validate_embedded,
@@ -20,7 +21,7 @@ pub(super) enum Unpruned {
 
 /// What is wrong with the defaults of a schema.
 pub(super) fn validate(schema: &Arc<Schema>, unpruned: Unpruned, path: &Path) -> ErrorList {
-    let mut validation = Validation { unpruned, errors: ErrorList::new() };
+    let mut validation = Validation { unpruned, errors: ErrorList::new(), budget: OBJECT_COST_BUDGET };
     if schema.default.is_some() || schema.below.defaults {
         validation.node(schema, path, &Resource { schema, steps: Steps::Top, is_meta: false }, Root::Resource);
     }
@@ -67,13 +68,18 @@ impl Steps<'_> {
 struct Validation {
     unpruned: Unpruned,
     errors: ErrorList,
+    /// What rules may still cost; negative when they have to stop.
+    budget: i64,
 }
 
 impl Validation {
-    fn node(&mut self, schema: &Schema, path: &Path, within: &Resource<'_>, root: Root) {
+    fn node(&mut self, schema: &Arc<Schema>, path: &Path, within: &Resource<'_>, root: Root) {
         let own = Resource { schema, steps: Steps::Top, is_meta: false };
         let is_resource = schema.embedded_resource || root == Root::Resource;
         let within = if is_resource { &own } else { within };
+        if self.budget < 0 {
+            return;
+        }
         if let Some(default) = &schema.default {
             let path = path.child("default");
             if within.is_meta {
@@ -97,7 +103,7 @@ impl Validation {
         }
     }
 
-    fn plain(&mut self, default: &Value, schema: &Schema, root: Root, path: &Path) {
+    fn plain(&mut self, default: &Value, schema: &Arc<Schema>, root: Root, path: &Path) {
         let root = if root == Root::Resource { root } else { root_of(schema) };
         if self.unpruned == Unpruned::Refused && is_unpruned(default, schema, root) {
             self.errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
@@ -109,13 +115,13 @@ impl Validation {
         }
         let mut errors = validate_embedded(&coerced, schema, root, path, EMBEDDED_RULES);
         if errors.is_empty() {
-            errors = validate_default(&coerced, schema, path);
+            errors = self.value(&coerced, schema, path);
         }
         self.errors.extend(errors);
     }
 
     /// Metadata is judged as part of an object that has nothing else.
-    fn inside_metadata(&mut self, default: &Value, schema: &Schema, within: &Resource<'_>, path: &Path) {
+    fn inside_metadata(&mut self, default: &Value, schema: &Arc<Schema>, within: &Resource<'_>, path: &Path) {
         let mut object = within.steps.around(default.clone());
         if let Some(fields) = object.as_object_mut() {
             fields.entry("kind").or_insert_with(|| json!("Validation"));
@@ -133,8 +139,17 @@ impl Validation {
                 let detail = format!("must result in valid metadata: {fault}");
                 self.errors.push(Error::invalid(path, default.clone(), detail));
             }
-            None => self.errors.extend(validate_default(default, schema, path)),
+            None => {
+                let errors = self.value(default, schema, path);
+                self.errors.extend(errors);
+            }
         }
+    }
+
+    /// What the schema says of a default, and if it is content what the rules say.
+    fn value(&mut self, default: &Value, schema: &Arc<Schema>, path: &Path) -> ErrorList {
+        let errors = validate_default(default, schema, path);
+        if errors.is_empty() { rules::validate_default(schema, path, default, &mut self.budget) } else { errors }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use bailiwick_machinery::field::{Error, ErrorList, Path};
+use bailiwick_schema::structural::rules::{ExpressionCost, check_definition};
 use bailiwick_schema::structural::{CompileError, compile, pattern};
 use serde_json::Value;
 
@@ -51,6 +52,8 @@ pub(super) struct Tolerance {
     non_atomic_sets: bool,
     list_map_keys: bool,
     unpruned_defaults: bool,
+    /// Names of versions whose schema stays what it was; rules that were accepted there once stay accepted.
+    unchanged_versions: HashSet<String>,
 }
 
 impl Tolerance {
@@ -67,6 +70,7 @@ impl Tolerance {
             unknown_types: any_schema(old, &mut |schema| unknown_type(schema).is_some()),
             non_atomic_sets: any_schema(old, &mut |schema| validate_set(schema, &root).is_some()),
             list_map_keys: any_schema(old, &mut |schema| !validate_key_presence(schema, &root).is_empty()),
+            unchanged_versions: unchanged_versions(new, old),
         }
     }
 }
@@ -77,6 +81,15 @@ fn has_extensions(schema: &Value) -> bool {
             .iter()
             .any(|name| present(schema, name).is_some())
         || ["x-kubernetes-list-map-keys", "x-kubernetes-validations"].iter().any(|name| !list(schema, name).is_empty())
+}
+
+fn unchanged_versions(new: &Value, old: &Value) -> HashSet<String> {
+    let stored = list(old, "versions");
+    let same = |version: &&Value| {
+        let stored = stored.iter().find(|stored| text(stored, "name") == text(version, "name"));
+        stored.is_some_and(|stored| schema_of(stored) == schema_of(version))
+    };
+    list(new, "versions").iter().filter(same).map(|version| text(version, "name").to_owned()).collect()
 }
 
 fn schemas(spec: &Value) -> impl Iterator<Item = &Value> {
@@ -101,8 +114,14 @@ pub(super) fn unsupported(schema: &Value) -> Option<&'static str> {
     why
 }
 
-/// Checks the schema of a version; `has_status` when the version has a status subresource.
-pub(super) fn validate(schema: &Value, has_status: bool, tolerance: &Tolerance, path: &Path) -> ErrorList {
+/// Checks the schema of the named version; `has_status` when the version has a status subresource.
+pub(super) fn validate(
+    schema: &Value,
+    version: &str,
+    has_status: bool,
+    tolerance: &Tolerance,
+    path: &Path,
+) -> ErrorList {
     let mut errors = ErrorList::new();
     if has_status {
         errors.extend(validate_root_keywords(schema, path));
@@ -111,11 +130,25 @@ pub(super) fn validate(schema: &Value, has_status: bool, tolerance: &Tolerance, 
         errors.push(Error::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
     }
     let unsupported = unsupported(schema);
+    let mut is_structural = false;
     if !tolerance.non_structural && unsupported.is_none() {
-        errors.extend(validate_structure(schema, tolerance, path));
+        let structure = validate_structure(schema, tolerance, path);
+        is_structural = structure.is_empty();
+        errors.extend(structure);
     }
     let place = Place { is_root: true, defaults: None, inside_metadata: false };
-    validate_keywords(schema, &place, tolerance, path, &mut errors);
+    let mut keyword_errors = ErrorList::new();
+    validate_keywords(schema, &place, tolerance, path, &mut keyword_errors);
+    let rule_errors = match compile(schema) {
+        Ok(compiled) if is_structural => {
+            let accepted = tolerance.unchanged_versions.contains(version);
+            let cost = if accepted { ExpressionCost::Accepted } else { ExpressionCost::Limited };
+            check_definition(&compiled, path, &keyword_errors, cost)
+        }
+        _ => ErrorList::new(),
+    };
+    errors.extend(keyword_errors);
+    errors.extend(rule_errors);
     if let (true, false, Some(why)) = (errors.is_empty(), tolerance.non_structural, unsupported) {
         errors.push(Error::invalid(path, "", why));
     }
@@ -277,8 +310,20 @@ fn validate_children(schema: &Value, place: &Place, tolerance: &Tolerance, path:
             validate_keywords(nested, &inner, tolerance, &path.child(name).index(index), errors);
         }
     }
-    if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        validate_keywords(items, &inner, tolerance, &path.child("items"), errors);
+    for (name, definition) in map(schema, "definitions").into_iter().flatten() {
+        validate_keywords(definition, &inner, tolerance, &path.child("definitions").key(name), errors);
+    }
+    match schema.get("items") {
+        Some(Value::Array(several)) => {
+            for (index, items) in several.iter().enumerate() {
+                validate_keywords(items, &inner, tolerance, &path.child("items").index(index), errors);
+            }
+        }
+        Some(items) if items.is_object() => validate_keywords(items, &inner, tolerance, &path.child("items"), errors),
+        _ => {}
+    }
+    for (name, dependency) in map(schema, "dependencies").into_iter().flatten().filter(|(_, schema)| schema.is_object()) {
+        validate_keywords(dependency, &inner, tolerance, &path.child("dependencies").key(name), errors);
     }
 }
 

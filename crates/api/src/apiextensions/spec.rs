@@ -189,7 +189,8 @@ fn validate_version(
     let mut errors = ErrorList::new();
     let schema = schema_of(version);
     if let (Some(path), Some(schema)) = (&places.schema, schema) {
-        errors.extend(schema::validate(schema, has_status, tolerance, &path.child("openAPIV3Schema")));
+        let name = text(version, "name");
+        errors.extend(schema::validate(schema, name, has_status, tolerance, &path.child("openAPIV3Schema")));
     }
     if let (Some(path), Some(subresources)) = (&places.subresources, present(version, "subresources")) {
         errors.extend(validate_subresources(subresources, &path.child("subresources")));

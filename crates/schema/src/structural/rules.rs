@@ -20,7 +20,8 @@ use serde_json::Value;
 pub use definition::{ExpressionCost, check_definition};
 pub use evaluate::blocks_rules;
 
-use self::evaluate::Evaluation;
+use self::declare::Place;
+use self::evaluate::{Evaluation, Unchanged};
 use self::plan::Plan;
 use super::schema::Schema;
 use crate::field::{ErrorList, Path};
@@ -36,6 +37,24 @@ const OUT_OF_BUDGET: &str =
 pub struct Rules {
     schema: Arc<Schema>,
     plan: OnceLock<Option<Plan>>,
+}
+
+/// What rules say of a default, found at `path`: they must hold both where it stays what it was and where it is new.
+pub fn validate_default(schema: &Arc<Schema>, path: &Path, default: &Value, budget: &mut i64) -> ErrorList {
+    let Some(plan) = Plan::of(schema, Place::of(schema)) else { return ErrorList::new() };
+    let run = |old: Option<&Value>| {
+        let mut evaluation = Evaluation { base: path, budget: *budget, findings: Findings::default() };
+        evaluation.run(&plan, default, old, Unchanged::Refused);
+        (evaluation.findings.errors, evaluation.budget)
+    };
+    let (mut errors, mut remaining) = run(Some(default));
+    if errors.is_empty() {
+        let (as_new, remaining_as_new) = run(None);
+        errors = as_new;
+        remaining = remaining.min(remaining_as_new);
+    }
+    *budget = remaining;
+    errors
 }
 
 /// What evaluating rules found.
@@ -64,9 +83,9 @@ impl Rules {
         if self.is_empty() {
             return Findings::default();
         }
-        let Some(plan) = self.plan.get_or_init(|| Plan::of(&self.schema)) else { return Findings::default() };
+        let Some(plan) = self.plan.get_or_init(|| Plan::of(&self.schema, Place::Resource)) else { return Findings::default() };
         let mut evaluation = Evaluation { base: path, budget: *budget, findings: Findings::default() };
-        evaluation.run(plan, object, old);
+        evaluation.run(plan, object, old, Unchanged::Forgiven);
         *budget = evaluation.budget;
         evaluation.findings
     }

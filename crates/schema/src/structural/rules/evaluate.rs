@@ -22,6 +22,13 @@ const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 /// Nothing more is evaluated: the budget is used up, or a rule used more than it may.
 struct Stopped;
 
+/// What becomes of faults in values that are what they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unchanged {
+    Forgiven,
+    Refused,
+}
+
 /// One object under evaluation.
 pub(super) struct Evaluation<'e> {
     pub base: &'e Path,
@@ -31,8 +38,8 @@ pub(super) struct Evaluation<'e> {
 
 impl Evaluation<'_> {
     /// Evaluates everything in the plan; a negative budget says that not all was.
-    pub fn run(&mut self, plan: &Plan, object: &Value, old: Option<&Value>) {
-        let ratchet = Ratchet::of(object, old, &plan.schema);
+    pub fn run(&mut self, plan: &Plan, object: &Value, old: Option<&Value>, unchanged: Unchanged) {
+        let ratchet = Ratchet::of(object, old.filter(|_| unchanged == Unchanged::Forgiven), &plan.schema);
         if let Err(Stopped) = self.node(plan, object, old, &ratchet, &Location::ROOT) {
             self.budget = -1;
         }

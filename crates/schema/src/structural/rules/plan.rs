@@ -21,12 +21,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan of a resource's schema; `None` when it has no rules. Junctors have none: they would not be structural.
-    pub fn of(schema: &Arc<Schema>) -> Option<Self> {
+    /// The plan of a schema; `None` when it has no rules. Junctors have none: they would not be structural.
+    pub fn of(schema: &Arc<Schema>, place: Place) -> Option<Self> {
         if !schema.below.rules {
             return None;
         }
-        Self::node(schema, declare(schema, Place::Resource))
+        Self::node(schema, declare(schema, place))
     }
 
     fn node(schema: &Arc<Schema>, decl: Option<Arc<DeclType>>) -> Option<Self> {
