@@ -145,8 +145,11 @@ impl DeclType {
         }
     }
 
-    /// The field an expression calls `escaped`.
+    /// The field an expression calls `escaped`. Keywords that the grammar takes after a dot need not be escaped there.
     pub fn field_by_escaped(&self, escaped: &str) -> Option<&DeclField> {
+        if is_reserved(escaped) {
+            return self.field(escaped);
+        }
         let name = unescape(escaped)?;
         let field = self.field(&name)?;
         (escape(&field.name)? == escaped).then_some(field)
