@@ -7,6 +7,9 @@ use bailiwick_server::{ApiServer, Connection};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
+/// Who is named as the manager of what we make: the name clients know the API server's own fields by.
+const AGENT: &str = "kube-apiserver";
+
 /// Namespaces that always exist.
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
 
@@ -91,11 +94,14 @@ async fn ensure(
     if status == 200 {
         return Ok(());
     }
-    let create =
-        http::Request::post(collection).header("content-type", "application/json").body(Full::from(object.to_string()));
+    let create = http::Request::post(collection)
+        .header("user-agent", AGENT)
+        .header("content-type", "application/json")
+        .body(Full::from(object.to_string()));
     match send(server, connection, create).await? {
         (201, _) if object.get("status").is_some() => {
             let patch = http::Request::patch(format!("{collection}/{name}/status"))
+                .header("user-agent", AGENT)
                 .header("content-type", "application/merge-patch+json")
                 .body(Full::from(json!({"status": object["status"]}).to_string()));
             match send(server, connection, patch).await? {

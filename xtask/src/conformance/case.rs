@@ -25,11 +25,11 @@ pub struct Suite {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ManagedFields {
-    /// They are left out of the comparison.
-    #[default]
-    Drop,
     /// They are compared, all but their times.
+    #[default]
     Compare,
+    /// They are left out of the comparison: the server writes to these objects whenever it likes.
+    Drop,
 }
 
 /// A short script of requests in its own namespace.

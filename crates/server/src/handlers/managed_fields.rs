@@ -12,6 +12,7 @@ use bailiwick_schema::time::Instant;
 use bailiwick_schema::types::Types;
 use serde_json::Value;
 
+use super::body::Expected;
 use super::request::Request;
 use crate::registry::{Registry, Served};
 
@@ -48,7 +49,9 @@ impl Versions<'_> {
     fn other(&self, api_version: &str) -> Option<&Arc<Served>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let other = self.registry.get(group, version, &self.own.resource.plural)?;
-        (other.resource.storage == self.own.resource.storage).then_some(other)
+        // Another group may show the same objects, but is no version of this one.
+        let same = other.resource.storage == self.own.resource.storage && group == self.own.resource.group;
+        same.then_some(other)
     }
 }
 
@@ -95,6 +98,23 @@ pub fn create(rq: &Request<'_>, new: &mut Value, tracking: Tracking<'_>) {
     let Tracking::Update(manager) = tracking else { return };
     if let Err(error) = with_manager(rq, |fields| fields.create(new, manager, now(rq))) {
         tracing::warn!(%error, resource = %rq.served.group_resource, "fields of a new object are not tracked");
+    }
+}
+
+/// Notes who asks, in what is answered and not stored.
+pub fn create_virtual(rq: &Request<'_>, new: &mut Value, manager: &str) {
+    use bailiwick_merge::apply::{NoOtherVersions, ResetFields};
+    let expected = Expected::of(rq);
+    let fields = FieldManager {
+        types: expected.native.map_or_else(TypeRef::deduced, TypeRef::native),
+        api_version: &expected.api_version(),
+        kind: expected.kind,
+        subresource: &rq.info.subresource,
+        reset: &ResetFields::NONE,
+        converter: &NoOtherVersions,
+    };
+    if let Err(error) = fields.create(new, manager, now(rq)) {
+        tracing::warn!(%error, kind = expected.kind, "fields of a question are not tracked");
     }
 }
 

@@ -7,6 +7,7 @@ use bailiwick_machinery::write_options::WriteOptions;
 use bytes::Bytes;
 
 use super::body::decode_object;
+use super::managed_fields;
 use super::request::{Reply, Request};
 use crate::http::ResponseBody;
 use crate::lookup::Loaded;
@@ -15,7 +16,8 @@ use crate::lookup::Loaded;
 pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let options = WriteOptions::parse_create(rq.query)?;
     let encoder = rq.encoder(Answer::Object)?;
-    let request = decode_object(rq, &body, options.field_validation)?;
+    let mut request = decode_object(rq, &body, options.field_validation)?;
+    managed_fields::create_virtual(rq, &mut request, &options.manager(rq.user_agent()));
     // The account must be seen as its last acknowledged write left it.
     rq.current(&rq.info.name).await?;
     let config = &rq.server.config;
