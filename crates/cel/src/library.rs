@@ -258,7 +258,7 @@ pub struct CallContext<'c> {
 
 impl CallContext<'_> {
     /// The compiled form of an RE2 pattern, from a cache that lives as long as the evaluation.
-    pub fn regex(&mut self, pattern: &str) -> Result<Arc<regex::Regex>, EvalError> {
+    pub fn regex(&mut self, pattern: &str) -> Result<Arc<regex::bytes::Regex>, EvalError> {
         self.regexes.get(pattern)
     }
 }

@@ -38,13 +38,13 @@ pub fn regex() -> Library {
         )
 }
 
-fn compiled(pattern: &str, ctx: &mut CallContext<'_>) -> Result<std::sync::Arc<regex::Regex>, EvalError> {
+fn compiled(pattern: &str, ctx: &mut CallContext<'_>) -> Result<std::sync::Arc<regex::bytes::Regex>, EvalError> {
     ctx.regex(pattern).map_err(|why| EvalError::new(format!("Illegal regex: {why}")))
 }
 
 fn find<'a>(args: &[Value<'a>], ctx: &mut CallContext<'_>) -> Result<Value<'a>, EvalError> {
     let [Value::String(text), Value::String(pattern)] = args else { return Err(EvalError::no_such_overload()) };
-    let found = compiled(pattern, ctx)?.find(text).map(|found| found.as_str().to_owned());
+    let found = compiled(pattern, ctx)?.find(text.as_bytes()).map(|found| found_text(text, found.range()));
     Ok(Value::string(found.unwrap_or_default()))
 }
 
@@ -56,8 +56,13 @@ fn find_all<'a>(args: &[Value<'a>], ctx: &mut CallContext<'_>) -> Result<Value<'
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let pattern = compiled(pattern, ctx)?;
-    let found = pattern.find_iter(text).take(limit).map(|found| Value::string(found.as_str().to_owned()));
+    let found = pattern.find_iter(text.as_bytes()).take(limit).map(|found| Value::string(found_text(text, found.range())));
     Ok(Value::list(found.collect()))
+}
+
+/// Only `\B` can match within a character; then there is no text.
+fn found_text(text: &str, range: std::ops::Range<usize>) -> String {
+    text.get(range).unwrap_or_default().to_owned()
 }
 
 fn estimate(ctx: &EstimateContext<'_>, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Option<CallEstimate> {

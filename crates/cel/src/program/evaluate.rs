@@ -190,7 +190,7 @@ impl<'a> Frame<'a, '_> {
         } else {
             self.charge(1)?;
         }
-        Ok(Value::Bool(matches.regex.is_match(&text)))
+        Ok(Value::Bool(matches.regex.is_match(text.as_bytes())))
     }
 
     fn call(&mut self, call: &'a Call) -> Outcome<'a> {

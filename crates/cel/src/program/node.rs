@@ -97,7 +97,7 @@ pub(super) struct Relate {
 #[derive(Debug)]
 pub(super) struct Matches {
     pub(super) text: Node,
-    pub(super) regex: Arc<regex::Regex>,
+    pub(super) regex: Arc<regex::bytes::Regex>,
     /// Of the pattern.
     pub(super) pattern_cost: u64,
     /// As a member function its cost depends on the text; as a global one it is 1.

@@ -399,7 +399,7 @@ fn ends_with<'a>(args: &[Value<'a>], _: &mut CallContext<'_>) -> Outcome<'a> {
 
 fn matches<'a>(args: &[Value<'a>], ctx: &mut CallContext<'_>) -> Outcome<'a> {
     match args {
-        [Value::String(text), Value::String(pattern)] => Ok(Value::Bool(ctx.regex(pattern)?.is_match(text))),
+        [Value::String(text), Value::String(pattern)] => Ok(Value::Bool(ctx.regex(pattern)?.is_match(text.as_bytes()))),
         _ => Err(EvalError::no_such_overload()),
     }
 }
