@@ -1,9 +1,11 @@
 //! Variables and the way into them. A missing field is an error, unless the way is optional or only its end is
 //! looked for.
 
+use serde_json::{Map as JsonMap, Value as Json};
+
 use super::evaluate::{Frame, Outcome, Slot, constant};
 use super::node::{Attribute, Base, Conditional, DeclaredField, Node, Qualifier, QualifierKey};
-use crate::decl::DeclKind;
+use crate::decl::{DeclKind, DeclType};
 use crate::error::EvalError;
 use crate::operations::to_text;
 use crate::value::{List, Map, Value};
@@ -13,16 +15,66 @@ impl<'a> Frame<'a, '_> {
     pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
         let base = match &attribute.base {
             Base::Variable(name) => match self.bindings.get(name) {
+                Some(Value::Map(Map::Json { members, decl })) if !attribute.qualifiers.is_empty() => {
+                    return self.declared(members, decl, &attribute.qualifiers, attribute.presence);
+                }
                 Some(value) => value.clone(),
                 None => return Err(EvalError::new(format!("no such attribute(s): {name}"))),
             },
-            Base::Local(slot) => self.local(*slot)?,
+            Base::Local(slot) => match self.slots.get(*slot as usize) {
+                Some(Slot::Value(Value::Map(Map::Json { members, decl }))) if !attribute.qualifiers.is_empty() => {
+                    let (members, decl) = (*members, *decl);
+                    return self.declared(members, decl, &attribute.qualifiers, attribute.presence);
+                }
+                _ => self.local(*slot)?,
+            },
             Base::Operand(operand) => self.evaluate(operand)?,
         };
         if attribute.qualifiers.is_empty() {
             return Ok(base);
         }
         self.qualify(base, &attribute.qualifiers, attribute.presence)
+    }
+
+    /// The usual way: declared fields of JSON objects, followed without making values of the objects in between.
+    /// From the first step that is anything else on, the general way goes on.
+    fn declared(
+        &mut self,
+        mut members: &'a JsonMap<String, Json>,
+        mut decl: &'a DeclType,
+        qualifiers: &'a [Qualifier],
+        presence: bool,
+    ) -> Outcome<'a> {
+        let mut rest = qualifiers;
+        while let [
+            Qualifier { key: QualifierKey::Field { name, declared: Some(declared) }, optional: false },
+            next @ ..,
+        ] = rest
+        {
+            let json_name = declared.json_name.as_deref().unwrap_or(name);
+            let Some(field) = decl.field_at(declared.position, json_name) else { break };
+            let json = members.get(json_name).filter(|json| !json.is_null());
+            self.charge(1)?;
+            let Some(json) = json else {
+                return if presence && next.is_empty() {
+                    Ok(Value::Bool(false))
+                } else {
+                    Err(EvalError::no_such_key(name))
+                };
+            };
+            if next.is_empty() {
+                let value = field.decl.view(json)?;
+                return Ok(if presence { Value::Bool(true) } else { value });
+            }
+            let (Json::Object(inner), DeclKind::Object { .. }) = (json, &field.decl.kind) else {
+                let value = field.decl.view(json)?;
+                return self.qualify(value, next, presence);
+            };
+            members = inner;
+            decl = &field.decl;
+            rest = next;
+        }
+        self.qualify(Value::Map(Map::Json { members, decl }), rest, presence)
     }
 
     fn local(&mut self, slot: u32) -> Outcome<'a> {
