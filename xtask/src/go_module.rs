@@ -111,10 +111,21 @@ fn version_flags(version: &str) -> String {
 #[serde(rename_all = "PascalCase")]
 struct Download {
     go_mod: Option<PathBuf>,
+    dir: Option<PathBuf>,
     error: Option<String>,
 }
 
+/// Where the files of a published module are, after downloading what the module cache lacks.
+pub fn directory(module: &str, version: &str) -> Result<PathBuf> {
+    download(module, version)?.dir.with_context(|| format!("{module} v{version} has no files"))
+}
+
 fn downloaded_go_mod(module: &str, version: &str) -> Result<String> {
+    let path = download(module, version)?.go_mod.with_context(|| format!("{module} v{version} has no go.mod"))?;
+    Ok(std::fs::read_to_string(path)?)
+}
+
+fn download(module: &str, version: &str) -> Result<Download> {
     let output = Command::new("go")
         .args(["mod", "download", "-json", &format!("{module}@v{version}")])
         .current_dir(std::env::temp_dir())
@@ -122,9 +133,9 @@ fn downloaded_go_mod(module: &str, version: &str) -> Result<String> {
         .context("running go")?;
     let download: Download = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("go mod download {module}: {}", String::from_utf8_lossy(&output.stderr)))?;
-    match download {
-        Download { go_mod: Some(path), error: None } => Ok(std::fs::read_to_string(path)?),
-        Download { error, .. } => bail!("cannot download {module} v{version}: {}", error.unwrap_or_default()),
+    match download.error {
+        None => Ok(download),
+        Some(error) => bail!("cannot download {module} v{version}: {error}"),
     }
 }
 

@@ -8,6 +8,9 @@ use anyhow::{Context, Result};
 use crate::go_module;
 use crate::tools::{CONTROLLER_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, tools_dir};
 
+/// The module that carries the conformance tests of CEL.
+const CEL_SPEC: (&str, &str) = ("cel.dev/expr", "0.25.1");
+
 /// What to install.
 #[derive(clap::Args, Default)]
 pub struct Args {
@@ -30,6 +33,11 @@ pub fn run(args: &Args) -> Result<()> {
         wanted.extend_from_slice(CONTROLLER_TOOLS);
     }
     install(&wanted, &dir)?;
+    let (module, version) = CEL_SPEC;
+    // Its tests skip by name without it, so a machine that cannot reach the module is not held up.
+    if let Err(error) = go_module::directory(module, version) {
+        println!("{module} v{version} could not be had, CEL's conformance tests will be skipped: {error:#}");
+    }
     println!("tools are in {}", dir.display());
     Ok(())
 }
