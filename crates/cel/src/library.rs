@@ -57,7 +57,6 @@ mod lists;
 mod math;
 mod named_format;
 mod network;
-mod order;
 mod quantities;
 mod regexes;
 mod semver;

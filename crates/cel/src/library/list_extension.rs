@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::order::{equal, order};
 use super::{CallContext, Library, Overload};
 use crate::cost::{
     CallEstimate, CostEstimate, EstimateContext, LIST_CREATE_BASE_COST, Node, STRING_TRAVERSAL_COST_FACTOR,
     SizeEstimate,
 };
 use crate::error::EvalError;
+use crate::operations::{compare, equals};
 use crate::parser::Macros;
 use crate::types::Type;
 use crate::value::{List, Value};
@@ -157,7 +157,7 @@ fn distinct<'a>(args: &[Value<'a>], _: &mut CallContext<'_>) -> Result<Value<'a>
     let mut kept: Vec<Value<'a>> = Vec::new();
     for item in receiver(args)?.iter() {
         let item = item?;
-        if !kept.iter().any(|known| equal(&item, known)) {
+        if !kept.iter().any(|known| equals(&item, known) == Ok(true)) {
             kept.push(item);
         }
     }
@@ -187,7 +187,7 @@ fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Result<Value<'a>, EvalError> 
         pairs.push((key?, item?));
     }
     if let Some((first, _)) = pairs.first() {
-        if matches!(order(first, first), Err(error) if error == EvalError::no_such_overload()) {
+        if matches!(compare(first, first), Err(error) if error == EvalError::no_such_overload()) {
             return Err(EvalError::new("list elements must be comparable"));
         }
         let kind = std::mem::discriminant(first);
@@ -195,7 +195,7 @@ fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Result<Value<'a>, EvalError> 
             return Err(EvalError::new("list elements must have the same type"));
         }
     }
-    pairs.sort_by(|(a, _), (b, _)| order(a, b).unwrap_or(Ordering::Equal));
+    pairs.sort_by(|(a, _), (b, _)| compare(a, b).unwrap_or(Ordering::Equal));
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use super::charges;
-use super::order::{equal, order};
 use super::{CallContext, Library, Overload};
 use crate::error::EvalError;
+use crate::operations::{compare, equals};
 use crate::types::Type;
 use crate::value::{Duration, List, Value};
 
@@ -80,7 +80,7 @@ fn is_sorted<'a>(args: &[Value<'a>], _: &mut CallContext<'_>) -> Result<Value<'a
     let mut previous: Option<Value<'_>> = None;
     for item in receiver(args)?.iter() {
         let item = item?;
-        if previous.is_some_and(|previous| order(&previous, &item) == Ok(Ordering::Greater)) {
+        if previous.is_some_and(|previous| compare(&previous, &item) == Ok(Ordering::Greater)) {
             return Ok(Value::Bool(false));
         }
         previous = Some(item);
@@ -93,7 +93,7 @@ fn extreme<'a>(args: &[Value<'a>], name: &str, replaced_when: Ordering) -> Resul
     let mut best: Option<Value<'a>> = None;
     for item in receiver(args)?.iter() {
         let item = item?;
-        if best.as_ref().is_none_or(|best| order(best, &item) == Ok(replaced_when)) {
+        if best.as_ref().is_none_or(|best| compare(best, &item) == Ok(replaced_when)) {
             best = Some(item);
         }
     }
@@ -120,7 +120,7 @@ fn total<'a>(args: &[Value<'a>], zero: Value<'a>) -> Result<Value<'a>, EvalError
 
 fn position(args: &[Value<'_>], mut positions: impl Iterator<Item = usize>) -> Result<i64, EvalError> {
     let [Value::List(list), wanted] = args else { return Err(EvalError::no_such_overload()) };
-    let found = positions.find(|at| matches!(list.get(*at), Some(Ok(item)) if equal(&item, wanted)));
+    let found = positions.find(|at| matches!(list.get(*at), Some(Ok(item)) if equals(&item, wanted) == Ok(true)));
     Ok(found.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1))
 }
 

@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::order::order;
 use super::{CallContext, Implementation, Library, Overload};
 use crate::error::EvalError;
+use crate::operations::compare;
 use crate::parser::Macros;
 use crate::types::Type;
 use crate::value::Value;
@@ -94,7 +94,7 @@ fn extreme<'a>(args: &[Value<'a>], name: &str, replaced_when: Ordering) -> Resul
         return Err(EvalError::new(format!("{name}(list) argument must not be empty")));
     };
     for candidate in candidates {
-        let ordering = order(&best, &candidate).map_err(|why| EvalError::new(format!("{why}: {name}")))?;
+        let ordering = compare(&best, &candidate).map_err(|why| EvalError::new(format!("{why}: {name}")))?;
         if ordering == replaced_when {
             best = candidate;
         }

@@ -56,7 +56,8 @@ fn find_all<'a>(args: &[Value<'a>], ctx: &mut CallContext<'_>) -> Result<Value<'
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let pattern = compiled(pattern, ctx)?;
-    let found = pattern.find_iter(text.as_bytes()).take(limit).map(|found| Value::string(found_text(text, found.range())));
+    let found =
+        pattern.find_iter(text.as_bytes()).take(limit).map(|found| Value::string(found_text(text, found.range())));
     Ok(Value::list(found.collect()))
 }
 

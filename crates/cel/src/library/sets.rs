@@ -1,9 +1,9 @@
 //! The sets extension: lists compared without regard to order and repetition.
 
-use super::order::equal;
 use super::{CallContext, Library, Overload};
 use crate::cost::{CallEstimate, CostEstimate, EstimateContext, Node};
 use crate::error::EvalError;
+use crate::operations::equals;
 use crate::types::Type;
 use crate::value::{List, Value};
 
@@ -40,7 +40,7 @@ fn two<'v, 'a>(args: &'v [Value<'a>]) -> Result<(&'v List<'a>, &'v List<'a>), Ev
 
 fn holds(list: &List<'_>, wanted: &Value<'_>) -> Result<bool, EvalError> {
     for item in list.iter() {
-        if equal(&item?, wanted) {
+        if equals(&item?, wanted)? {
             return Ok(true);
         }
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::go_text::{number_error, quoted, quoted_bytes};
 use crate::error::EvalError;
+use crate::operations::format_double;
 use crate::value::{List, Value};
 
 /// Which version of the extension is spoken.
@@ -213,7 +214,7 @@ fn text_of(arg: &Value<'_>, dialect: Dialect) -> Option<Result<String, String>> 
         Value::Int(number) => Ok(number.to_string()),
         Value::Uint(number) => Ok(number.to_string()),
         Value::Double(number) if dialect == Dialect::Plain => Ok(plain_double(*number)),
-        Value::Double(number) => Ok(go_double(*number)),
+        Value::Double(number) => Ok(format_double(*number)),
         Value::String(text) => Ok(text.to_string()),
         Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),
@@ -296,22 +297,6 @@ fn infinite(number: f64, positive: &str, negative: &str) -> String {
     } else {
         negative.to_owned()
     }
-}
-
-/// The shortest text that reads as the number, as Go's `%g` writes it.
-pub(crate) fn go_double(number: f64) -> String {
-    if !number.is_finite() {
-        return infinite(number, "+Inf", "-Inf");
-    }
-    let scientific = format!("{number:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    // Go switches to an exponent outside of this range.
-    if (-4..6).contains(&exponent) {
-        return format!("{number}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
 /// A number as the newer dialect writes it: never with an exponent.

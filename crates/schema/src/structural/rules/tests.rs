@@ -1,6 +1,7 @@
 //! Objects under rules, compared with what kube-apiserver answered (`testdata/rules.recorded.json`, made from
 //! `rules.cases.json` by the api crate's `record_objects.py`), and what no recording can show.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -93,4 +94,41 @@ fn schema_errors_that_change_what_rules_see_keep_them_from_running() {
     let error = blocks_rules(&errors).expect("an error");
     assert!(error.to_string().starts_with("<nil>: Invalid value: null: some validation rules were not checked"));
     assert_eq!(blocks_rules(&vec![crate::field::Error::invalid(&Path::new("a"), 1, "")]), None);
+}
+
+/// JSON of any shape, not too deep.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-z(%0-9:é]{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 20, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::hash_map("[a-dlmosx]|set|map|spec", inner, 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn objects_that_contradict_their_schema_are_refused_without_panic(new in any_json(), old in any_json()) {
+        static RECORDED: std::sync::OnceLock<Vec<Rules>> = std::sync::OnceLock::new();
+        let all = RECORDED.get_or_init(|| {
+            let cases: Vec<Value> =
+                serde_json::from_str(include_str!("../../../testdata/rules.recorded.json")).expect("a recording");
+            cases.iter().map(|case| Rules::new(compile(&case["schema"]).expect("a schema"))).collect()
+        });
+        let (new, old) = (json!({"spec": new}), json!({"spec": old}));
+        for rules in all {
+            let mut budget = OBJECT_COST_BUDGET;
+            rules.validate(&Path::root(), &new, None, &mut budget);
+            rules.validate(&Path::root(), &new, Some(&old), &mut budget);
+        }
+    }
 }
