@@ -23,6 +23,16 @@ pub struct TokenResponse {
     pub credential_id: String,
 }
 
+/// Fills in how long a token lives if nobody says.
+pub fn default(request: &mut Value) {
+    let spec = request.get_mut("spec").and_then(Value::as_object_mut);
+    if let Some(lifetime) =
+        spec.map(|spec| spec.entry("expirationSeconds").or_insert(Value::Null)).filter(|v| v.is_null())
+    {
+        *lifetime = DEFAULT_EXPIRATION_SECONDS.into();
+    }
+}
+
 /// Issues the token that `request`, a TokenRequest, asks for, for the service account named by the URL.
 pub fn create(
     issuer: &TokenIssuer,

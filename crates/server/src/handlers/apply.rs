@@ -6,11 +6,11 @@ use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::write_options::{FieldValidation, PatchOptions};
 use bailiwick_machinery::{object, yaml};
 use bailiwick_merge::apply::Force;
-use bailiwick_schema::decode;
+use bailiwick_schema::{decode, structural};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::body::{Expected, coerce, settle};
+use super::body::{Expected, settle};
 use super::create::create_object;
 use super::managed_fields::{self, Tracking};
 use super::patch::check_identity;
@@ -119,7 +119,10 @@ impl<'a> Configuration<'a> {
             None => Ok(decode::Decoded { value: applied.object, strict: Vec::new() }),
         };
         let mut decoded = decoded.map_err(|error| not_convertible(&expected, &self.value, &error))?;
-        coerce(&expected, &mut decoded)?;
+        if expected.custom.is_some() {
+            // The schema has been held against all of it; nulls that it does not allow are told when it is validated.
+            structural::whole_floats(&mut decoded.value);
+        }
         let mut value = settle(rq, decoded, &expected, FieldValidation::Ignore)?;
         let uid = object::uid(&value);
         if live.is_none() && !uid.is_empty() {

@@ -17,6 +17,7 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let options = WriteOptions::parse_create(rq.query)?;
     let encoder = rq.encoder(Answer::Object)?;
     let mut request = decode_object(rq, &body, options.field_validation)?;
+    token_request::default(&mut request);
     managed_fields::create_virtual(rq, &mut request, &options.manager(rq.user_agent()));
     // The account must be seen as its last acknowledged write left it.
     rq.current(&rq.info.name).await?;
