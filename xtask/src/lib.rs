@@ -5,6 +5,7 @@ pub mod bench;
 pub mod conformance;
 pub mod go_module;
 pub mod kubectl;
+pub mod real_crds;
 pub mod setup;
 pub mod test_run;
 pub mod tools;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{bench, conformance, kubectl, setup, test_run};
+use xtask::{bench, conformance, kubectl, real_crds, setup, test_run};
 
 /// Commands for people who work on Bailiwick.
 #[derive(Parser)]
@@ -24,6 +24,8 @@ enum Command {
     Bench(bench::Args),
     /// Run scripts of real kubectl commands, in three minors, and compare with what they print against kube-apiserver.
     Kubectl(kubectl::Args),
+    /// Apply real CustomResourceDefinitions of other projects and their samples, and compare with kube-apiserver's answers.
+    RealCrds(real_crds::Args),
 }
 
 fn main() -> Result<()> {
@@ -33,5 +35,6 @@ fn main() -> Result<()> {
         Command::Conformance(args) => conformance::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Kubectl(args) => kubectl::run(&args),
+        Command::RealCrds(args) => real_crds::run(&args),
     }
 }

@@ -339,9 +339,11 @@ impl Definition {
     fn default_deprecation_warning(&self, deprecated: &str) -> String {
         let kind = &self.names.kind;
         let warning = format!("{}/{deprecated} {kind} is deprecated", self.group);
-        let newer = self.versions.iter().filter(|version| version.served && !version.deprecated).filter(|version| {
-            compare_versions(&version.name, deprecated).is_gt()
-        });
+        let newer = self
+            .versions
+            .iter()
+            .filter(|version| version.served && !version.deprecated)
+            .filter(|version| compare_versions(&version.name, deprecated).is_gt());
         match newer.max_by(|a, b| compare_versions(&a.name, &b.name)) {
             Some(newest) => format!("{warning}; use {}/{} {kind}", self.group, newest.name),
             None => warning,

@@ -213,9 +213,7 @@ impl FromStr for Quantity {
         let mut scale = parts.scale(suffix).saturating_add(dropped);
         let (mut value, mut format) = match suffix {
             Suffix::Decimal(_, format) => (magnitude, format),
-            Suffix::Binary(exponent) => {
-                (magnitude.saturating_mul(1i128 << exponent), Format::BinarySi)
-            }
+            Suffix::Binary(exponent) => (magnitude.saturating_mul(1i128 << exponent), Format::BinarySi),
         };
         if scale < NANO && value != 0 {
             value = rescale_up(value, scale, NANO).0;

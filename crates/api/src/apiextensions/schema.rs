@@ -322,7 +322,8 @@ fn validate_children(schema: &Value, place: &Place, tolerance: &Tolerance, path:
         Some(items) if items.is_object() => validate_keywords(items, &inner, tolerance, &path.child("items"), errors),
         _ => {}
     }
-    for (name, dependency) in map(schema, "dependencies").into_iter().flatten().filter(|(_, schema)| schema.is_object()) {
+    for (name, dependency) in map(schema, "dependencies").into_iter().flatten().filter(|(_, schema)| schema.is_object())
+    {
         validate_keywords(dependency, &inner, tolerance, &path.child("dependencies").key(name), errors);
     }
 }

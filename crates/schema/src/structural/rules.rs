@@ -83,7 +83,9 @@ impl Rules {
         if self.is_empty() {
             return Findings::default();
         }
-        let Some(plan) = self.plan.get_or_init(|| Plan::of(&self.schema, Place::Resource)) else { return Findings::default() };
+        let Some(plan) = self.plan.get_or_init(|| Plan::of(&self.schema, Place::Resource)) else {
+            return Findings::default();
+        };
         let mut evaluation = Evaluation { base: path, budget: *budget, findings: Findings::default() };
         evaluation.run(plan, object, old, Unchanged::Forgiven);
         *budget = evaluation.budget;

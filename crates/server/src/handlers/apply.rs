@@ -6,7 +6,8 @@ use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::write_options::{FieldValidation, PatchOptions};
 use bailiwick_machinery::{object, yaml};
 use bailiwick_merge::apply::Force;
-use bailiwick_schema::{decode, structural};
+use bailiwick_schema::decode;
+use bailiwick_schema::structural::{self, MalformedFields, Root};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -119,9 +120,15 @@ impl<'a> Configuration<'a> {
             None => Ok(decode::Decoded { value: applied.object, strict: Vec::new() }),
         };
         let mut decoded = decoded.map_err(|error| not_convertible(&expected, &self.value, &error))?;
-        if expected.custom.is_some() {
-            // The schema has been held against all of it; nulls that it does not allow are told when it is validated.
+        if let Some(custom) = expected.custom {
+            // All fields are declared, or merging had failed; nulls that are not allowed are told by validation.
+            let refused = |error: structural::CoerceError| ApiError::new(500, "", error.to_string());
             structural::whole_floats(&mut decoded.value);
+            structural::coerce_metadata(&mut decoded.value, MalformedFields::Refuse).map_err(refused)?;
+            if let Some(schema) = custom.schema() {
+                structural::coerce(&mut decoded.value, schema, Root::Value, MalformedFields::Refuse)
+                    .map_err(refused)?;
+            }
         }
         let mut value = settle(rq, decoded, &expected, FieldValidation::Ignore)?;
         let uid = object::uid(&value);
