@@ -122,12 +122,13 @@ impl<'a> Configuration<'a> {
         let mut decoded = decoded.map_err(|error| not_convertible(&expected, &self.value, &error))?;
         if let Some(custom) = expected.custom {
             // All fields are declared, or merging had failed; nulls that are not allowed are told by validation.
-            let refused = |error: structural::CoerceError| ApiError::new(500, "", error.to_string());
-            structural::whole_floats(&mut decoded.value);
-            structural::coerce_metadata(&mut decoded.value, MalformedFields::Refuse).map_err(refused)?;
+            let refused = |text: String| ApiError::new(500, "", text);
+            let value = &mut decoded.value;
+            structural::whole_floats(value);
+            structural::coerce_metadata(value, MalformedFields::Refuse).map_err(|error| refused(error.to_string()))?;
             if let Some(schema) = custom.schema() {
-                structural::coerce(&mut decoded.value, schema, Root::Value, MalformedFields::Refuse)
-                    .map_err(refused)?;
+                structural::coerce(value, schema, Root::Value, MalformedFields::Refuse)
+                    .map_err(|error| refused(error.to_string()))?;
             }
         }
         let mut value = settle(rq, decoded, &expected, FieldValidation::Ignore)?;
