@@ -22,6 +22,9 @@ const DEADLINE: Duration = Duration::from_secs(180);
 /// How often a server is asked whether it has come so far.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How upstream's complaint about a field that the schema does not have ends.
+const UNDECLARED: &str = ": field not declared in schema";
+
 /// An answer, with the request that it is to.
 pub type Exchange = (String, Answer);
 
@@ -65,7 +68,12 @@ impl<'a> Session<'a> {
     pub fn remove(&self, revision: &Revision) -> Result<()> {
         let path = format!("{DEFINITIONS}/{}", text_at(&revision.definition, "/metadata/name"));
         self.send(Method::DELETE, &path, None)?;
-        self.wait_for("it to be gone", || Ok(self.send(Method::GET, &path, None)?.status == Some(404)))
+        self.wait_for("it to be gone", || Ok(self.send(Method::GET, &path, None)?.status == Some(404)))?;
+        // kube-apiserver's controllers see it later; one that is created before that may never be established.
+        for list in lists(revision) {
+            self.wait_for("its list to be gone", || Ok(self.send(Method::GET, &list, None)?.status == Some(404)))?;
+        }
+        Ok(())
     }
 
     fn round_trip(
@@ -83,8 +91,8 @@ impl<'a> Session<'a> {
         let prefixes: Vec<String> =
             sample.pointer("/metadata/generateName").and_then(Value::as_str).map(str::to_owned).into_iter().collect();
         let mut keep = |request: &str, mut answer: Answer| {
-            let masker = Masker::new(&sent, &prefixes);
-            masker.mask(&mut answer.body);
+            Masker::new(&sent, &prefixes).mask(&mut answer.body);
+            forget_order(&mut answer.body);
             exchanges.push((format!("{request} {place}"), answer));
         };
         let created = self.send(Method::POST, &collection, Some(&sample))?;
@@ -117,27 +125,26 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Established, judged, and listed. A definition whose names are taken never is; then its state is what is compared.
+    /// Established, judged, and listed. A definition may never be: then its state is what is compared.
     fn wait_until_served(&self, revision: &Revision, path: &str) -> Result<()> {
         let group = revision.group();
         let is_protected = group.ends_with(".k8s.io") || group == "k8s.io" || group.ends_with(".kubernetes.io");
-        let mut has_names = false;
+        let mut is_established = false;
         self.wait_for("Established", || {
             let answer = self.send(Method::GET, path, None)?;
-            let condition = |kind: &str| {
-                let conditions = answer.body.pointer("/status/conditions").and_then(Value::as_array);
-                let condition = conditions?.iter().find(|condition| text_at(condition, "/type") == kind)?;
-                Some(text_at(condition, "/status") == "True")
+            let condition = |kind: &str, member: &str| {
+                let conditions = answer.body.pointer("/status/conditions").and_then(Value::as_array)?;
+                let condition = conditions.iter().find(|condition| text_at(condition, "/type") == kind)?;
+                Some(text_at(condition, member))
             };
-            has_names = condition("NamesAccepted") == Some(true);
-            let is_judged = !is_protected || condition("KubernetesAPIApprovalPolicyConformant").is_some();
-            Ok(is_judged && (condition("Established") == Some(true) || condition("NamesAccepted") == Some(false)))
+            is_established = condition("Established", "/status") == Some("True");
+            let is_judged = !is_protected || condition("KubernetesAPIApprovalPolicyConformant", "/status").is_some();
+            let is_refused = condition("NamesAccepted", "/status") == Some("False")
+                || condition("Established", "/reason") == Some("InvalidCABundle");
+            Ok(is_judged && (is_established || is_refused))
         })?;
-        let versions = revision.definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-        let plural = text_at(&revision.definition, "/spec/names/plural");
-        for version in versions.filter(|version| version["served"] == json!(true) && has_names) {
-            let list = format!("/apis/{group}/{}/{plural}?limit=1", text_at(version, "/name"));
-            self.wait_for("the list", || Ok(self.send(Method::GET, &list, None)?.status != Some(404)))?;
+        for list in lists(revision).iter().filter(|_| is_established) {
+            self.wait_for("the list", || Ok(self.send(Method::GET, list, None)?.status != Some(404)))?;
         }
         Ok(())
     }
@@ -185,6 +192,36 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Where the objects of each served version are.
+fn lists(revision: &Revision) -> Vec<String> {
+    let versions = revision.definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let (group, plural) = (revision.group(), text_at(&revision.definition, "/spec/names/plural"));
+    let served = versions.filter(|version| version["served"] == json!(true));
+    served.map(|version| format!("/apis/{group}/{}/{plural}?limit=1", text_at(version, "/name"))).collect()
+}
+
+/// Upstream walks the members of an object in no particular order: so come several errors of a schema, and of several unknown
+/// fields an apply names any one.
+fn forget_order(status: &mut Value) {
+    let causes = status.pointer_mut("/details/causes").and_then(Value::as_array_mut);
+    let has_many = causes.is_some_and(|causes| {
+        causes.sort_by_cached_key(Value::to_string);
+        causes.len() > 1
+    });
+    let Some(Value::String(message)) = status.get_mut("message") else { return };
+    if has_many {
+        *message = "<causes>".to_owned();
+    } else if message.starts_with("failed to create typed patch object") {
+        let mut lines: Vec<&str> = message.lines().collect();
+        lines.sort_unstable();
+        let sorted = lines.join("\n");
+        *message = match (sorted.strip_suffix(UNDECLARED), sorted.rfind("): ")) {
+            (Some(_), Some(end)) if lines.len() == 1 => format!("{}): <field>{UNDECLARED}", &sorted[..end]),
+            _ => sorted,
+        };
+    }
+}
+
 /// Masks all but the spec: what a definition says is what was sent, and holds megabytes of prose.
 fn mask_definition(mut answer: Answer) -> Answer {
     let is_definition = text_at(&answer.body, "/kind") == "CustomResourceDefinition";
@@ -198,4 +235,30 @@ fn mask_definition(mut answer: Answer) -> Answer {
         body.insert("spec".to_owned(), spec);
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without_order(mut status: Value) -> Value {
+        forget_order(&mut status);
+        status
+    }
+
+    #[test]
+    fn the_order_of_errors_is_forgotten_and_what_they_say_is_not() {
+        let invalid = |fields: [&str; 2]| {
+            let causes = fields.map(|field| json!({"field": field}));
+            json!({"message": fields.join(", "), "details": {"causes": causes}})
+        };
+        assert_eq!(without_order(invalid(["a", "b"])), without_order(invalid(["b", "a"])));
+        assert_ne!(without_order(invalid(["a", "b"])), without_order(invalid(["a", "c"])));
+    }
+
+    #[test]
+    fn of_several_unknown_fields_any_may_be_named() {
+        let refused = |field: &str| json!({"message": format!("failed to create typed patch object (/x; g/v1, Kind=K): {field}: field not declared in schema")});
+        assert_eq!(without_order(refused(".spec.a")), without_order(refused(".spec.b")));
+    }
 }
