@@ -14,12 +14,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{DynamicObject, PostParams};
-use kube::core::ApiResource;
+use kube::api::{Patch, PatchParams};
+use kube::core::{ApiResource, Object};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use self::api_services::ApiServices;
 use self::conditions::{Condition, find, is_true, set};
@@ -29,19 +30,36 @@ use crate::work_queue::{Outcome, WorkQueue};
 
 /// Kept on a definition until its instances are gone.
 const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-/// Definitions worked on at the same time. Emptying one may take long; names are settled one at a time anyway.
+/// Definitions worked on at the same time. Emptying one may take long.
 const WORKERS: usize = 16;
 /// How often the instances of a definition are looked for again while their finalizers run.
 const INSTANCE_POLL: Duration = Duration::from_millis(500);
 /// The name these writes go by in managedFields, as upstream.
 pub(crate) const FIELD_MANAGER: &str = "kube-apiserver";
 
+/// A definition as far as it is looked at here. Schemas make up most of it and are skipped.
+type Definition = Object<Spec, Value>;
+
+/// What is read of a definition's spec.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Spec {
+    group: String,
+    names: Value,
+    scope: String,
+    versions: Vec<Version>,
+}
+
+/// What is read of a version.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Version {
+    name: String,
+    served: bool,
+}
+
 /// See the module.
 pub(crate) struct Definitions {
     client: Client,
     queue: WorkQueue<String>,
-    /// Names are given to one definition at a time.
-    naming: tokio::sync::Mutex<()>,
     known: Mutex<Known>,
     api_services: ApiServices,
 }
@@ -62,7 +80,6 @@ impl Definitions {
             api_services: ApiServices::new(client.clone()),
             client,
             queue: WorkQueue::new(),
-            naming: tokio::sync::Mutex::new(()),
             known: Mutex::default(),
         }
     }
@@ -77,7 +94,7 @@ impl Definitions {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn api(&self) -> Api<DynamicObject> {
+    fn api(&self) -> Api<Definition> {
         Api::all_with(self.client.clone(), &resource())
     }
 
@@ -94,17 +111,17 @@ impl Definitions {
         }
     }
 
-    fn seen(&self, definition: &DynamicObject) {
+    fn seen(&self, definition: &Definition) {
         let name = definition.name_any();
         {
             let mut known = self.known();
-            let group = text(&definition.data["spec"]["group"]);
-            known.used.set(group, &name, &Names::of(&definition.data["status"]["acceptedNames"]));
+            let accepted = Names::of(&status_of(definition)["acceptedNames"]);
+            known.used.set(&definition.spec.group, &name, &accepted);
             if let Some(listed) = &mut known.listed {
                 listed.push(name.clone());
             }
         }
-        self.api_services.seen(&name, &definition.data);
+        self.api_services.seen(&name, &as_json(definition));
         self.queue.add(name);
     }
 
@@ -144,20 +161,19 @@ impl Definitions {
         if definition.metadata.deletion_timestamp.is_some() {
             return self.empty(definition).await;
         }
-        let _one_at_a_time = self.naming.lock().await;
-        let spec = &definition.data["spec"];
-        let (group, wanted) = (text(&spec["group"]).to_owned(), Names::of(&spec["names"]));
-        let mut status = definition.data["status"].clone();
+        let (group, wanted) = (definition.spec.group.clone(), Names::of(&definition.spec.names));
+        let mut status = status_of(&definition).clone();
         let accepted = Names::of(&status["acceptedNames"]);
         let mut changed = false;
         if wanted != accepted || find(&status, "NamesAccepted").is_none() {
-            let Decision { names, condition } = self.known().used.decide(&group, name, &wanted, &accepted);
+            let mut known = self.known();
+            let Decision { names, condition } = known.used.decide(&group, name, &wanted, &accepted);
+            // Held from now on, so that nobody else is given them before they are written.
+            known.used.set(&group, name, &names);
             changed |= names != accepted;
             status["acceptedNames"] = names.to_json();
             changed |= set(&mut status, condition);
-            let settled = is_true(&status, "NamesAccepted");
-            let mut known = self.known();
-            if settled {
+            if is_true(&status, "NamesAccepted") {
                 known.waiting.remove(name);
             } else {
                 known.waiting.insert(name.to_owned(), group.clone());
@@ -178,7 +194,7 @@ impl Definitions {
         }
         let names = Names::of(&status["acceptedNames"]);
         let mut settled = definition;
-        settled.data["status"] = status;
+        settled.status = Some(status);
         if self.write_status(name, &settled).await?.is_some() {
             self.let_go(name, Some((&group, &names)));
         }
@@ -186,7 +202,7 @@ impl Definitions {
     }
 
     /// Deletes what a definition defined, then lets the definition go.
-    async fn empty(&self, definition: DynamicObject) -> Result<Outcome, Error> {
+    async fn empty(&self, definition: Definition) -> Result<Outcome, Error> {
         if !definition.finalizers().iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
             return Ok(Outcome::Done);
         }
@@ -194,20 +210,20 @@ impl Definitions {
         let mut definition = definition;
         let begun =
             Condition::yes("Terminating", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
-        if set(&mut definition.data["status"], begun) {
+        if set(status_mut(&mut definition), begun) {
             match self.write_status(&name, &definition).await? {
                 Some(written) => definition = written,
                 None => return Ok(Outcome::Done),
             }
         }
-        let ended = if is_true(&definition.data["status"], "Established") {
-            match instances::delete_all(&self.client, &definition.data).await {
+        let ended = if is_true(status_of(&definition), "Established") {
+            match instances::delete_all(&self.client, &as_json(&definition)).await {
                 Ok(0) => Condition::no("Terminating", "InstanceDeletionCompleted", "removed all instances"),
                 Ok(_) => return Ok(Outcome::After(INSTANCE_POLL)),
                 Err(error) => {
                     let message = format!("could not list instances: {error}");
                     let failed = Condition::yes("Terminating", "InstanceDeletionFailed", &message);
-                    if set(&mut definition.data["status"], failed) {
+                    if set(status_mut(&mut definition), failed) {
                         self.write_status(&name, &definition).await?;
                     }
                     return Err(error);
@@ -216,7 +232,7 @@ impl Definitions {
         } else {
             Condition::no("Terminating", "NeverEstablished", "resource was never established")
         };
-        set(&mut definition.data["status"], ended);
+        set(status_mut(&mut definition), ended);
         definition.finalizers_mut().retain(|finalizer| finalizer != CLEANUP_FINALIZER);
         self.write_status(&name, &definition).await?;
         Ok(Outcome::Done)
@@ -224,9 +240,14 @@ impl Definitions {
 
     /// Writes the status and, as the subresource allows, the finalizers. `None` when the definition has changed or gone:
     /// then there is an event to come.
-    async fn write_status(&self, name: &str, definition: &DynamicObject) -> Result<Option<DynamicObject>, Error> {
-        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        match self.api().replace_status(name, &params, definition).await {
+    async fn write_status(&self, name: &str, definition: &Definition) -> Result<Option<Definition>, Error> {
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let mut metadata = json!({"resourceVersion": definition.resource_version()});
+        if definition.metadata.deletion_timestamp.is_some() {
+            metadata["finalizers"] = definition.finalizers().into();
+        }
+        let patch = json!({"metadata": metadata, "status": definition.status});
+        match self.api().patch_status(name, &params, &Patch::Merge(&patch)).await {
             Ok(written) => Ok(Some(written)),
             Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(None),
             Err(error) => Err(error.into()),
@@ -242,6 +263,19 @@ fn resource() -> ApiResource {
         kind: "CustomResourceDefinition".into(),
         plural: "customresourcedefinitions".into(),
     }
+}
+
+fn status_of(definition: &Definition) -> &Value {
+    definition.status.as_ref().unwrap_or(&Value::Null)
+}
+
+fn status_mut(definition: &mut Definition) -> &mut Value {
+    definition.status.get_or_insert_with(|| json!({}))
+}
+
+/// Spec and status, as others read them.
+fn as_json(definition: &Definition) -> Value {
+    json!({"spec": definition.spec, "status": definition.status})
 }
 
 fn text(value: &Value) -> &str {
