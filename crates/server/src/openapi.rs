@@ -170,7 +170,7 @@ fn names_tag(list: &str, etag: &str) -> bool {
 fn unchanged_since(parts: &Parts, modified: Timestamp) -> bool {
     text(parts, &IF_MODIFIED_SINCE)
         .and_then(|since| rfc2822::DateTimeParser::new().parse_timestamp(since).ok())
-        .is_some_and(|since| modified.as_second() <= since.as_second())
+        .is_some_and(|since| modified.as_second() == since.as_second())
 }
 
 fn http_date(time: Timestamp) -> String {

@@ -119,9 +119,13 @@ async fn compressed_answers_unpack_to_the_plain_ones() {
 async fn documents_change_with_what_is_served() {
     let mut server = Server::new();
     let before = header(&server.get("/openapi/v2", &[]).await, "etag").map(str::to_owned);
+    let known = header(&server.get("/openapi/v3", &[]).await, "last-modified").expect("a time").to_owned();
+    assert_eq!(server.get("/openapi/v3", &[("if-modified-since", &known)]).await.status, 304);
     let without_rbac = bailiwick_api::native_resources().into_iter().filter(|r| !r.group.starts_with("rbac")).collect();
     server.registry = Arc::new(Registry::new(&crate::registry::TenantId::root(), without_rbac));
     assert_eq!(server.get(RBAC, &[]).await.status, 404);
+    // Within the same second, too.
+    assert_eq!(server.get("/openapi/v3", &[("if-modified-since", &known)]).await.status, 200);
     assert_ne!(header(&server.get("/openapi/v2", &[]).await, "etag").map(str::to_owned), before);
 }
 

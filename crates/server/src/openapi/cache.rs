@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_schema::openapi::Form;
 use bytes::Bytes;
-use jiff::Timestamp;
+use jiff::{Span, Timestamp};
 use serde_json::json;
 use sha2::{Digest, Sha512};
 use tokio::sync::OnceCell;
@@ -134,8 +134,10 @@ impl OpenApi {
         }
         let text = Bytes::from(json!({"paths": paths}).to_string());
         let mut cache = self.lock(registry);
-        let index = match cache.earlier_index.take().filter(|earlier| earlier.text == text) {
-            Some(same) => same,
+        let index = match cache.earlier_index.take() {
+            Some(earlier) if earlier.text == text => earlier,
+            // Clients are told the time in whole seconds, and two changes in one second must not look like one.
+            Some(earlier) => Index { text, modified: Timestamp::now().max(earlier.modified + Span::new().seconds(1)) },
             None => Index { text, modified: Timestamp::now() },
         };
         cache.index = Some(index.clone());
