@@ -1,7 +1,6 @@
 //! `apiextensions.k8s.io/v1`: CustomResourceDefinitions. They are stored and checked here; what they define is served
 //! elsewhere, and a controller sets most of their conditions. Expressions in CEL are not compiled here.
 
-mod conditions;
 mod conversion;
 mod defaults;
 mod embedded;
@@ -29,7 +28,6 @@ use crate::fields::{carry_over, flag, list, present, present_mut, put, set_defau
 use crate::go_url;
 use crate::webhook_client::default_service_port;
 
-pub use conditions::{Condition, api_approved_condition, nonstructural_condition};
 pub use embedded::EMBEDDED_RULES;
 
 /// Groups of the community need its approval, in this annotation.

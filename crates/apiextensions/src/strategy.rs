@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
+use bailiwick_api::apiextensions::EMBEDDED_RULES;
 use bailiwick_machinery::custom::CustomType;
 use bailiwick_machinery::field::{ErrorList, Path};
-use bailiwick_machinery::resource::Scope;
 use bailiwick_machinery::strategy::{Context, Generation, NameValidator, Strategy};
-use bailiwick_machinery::validation::metadata::validate_object_meta;
-use bailiwick_machinery::validation::names::{
-    dns1035_label, name_is_dns_subdomain, name_is_path_segment, qualified_name,
-};
+use bailiwick_machinery::validation::names::{name_is_dns_subdomain, qualified_name};
 use bailiwick_machinery::{object, scale};
 use bailiwick_schema::structural::rules::{OBJECT_COST_BUDGET, blocks_rules};
-use bailiwick_schema::structural::{self, EmbeddedRules, Root, Schema};
+use bailiwick_schema::structural::{self, Root, Schema};
 use serde_json::Value;
 
 /// Finalizers that need no domain.
@@ -56,7 +53,7 @@ impl Strategy for CustomResource {
         errors.extend(scale::validate_spec(&self.custom, object));
         errors.extend(scale::validate_status(&self.custom, object));
         if let Some(schema) = schema {
-            errors.extend(validate_embedded(object, schema));
+            errors.extend(structural::validate_embedded(object, schema, Root::Value, &Path::root(), EMBEDDED_RULES));
             errors.extend(structural::validate_list_types(object, schema, &Path::root()));
         }
         check_rules(cx, &self.custom, object, None, &mut errors);
@@ -84,7 +81,7 @@ impl Strategy for CustomResource {
         errors.extend(scale::validate_spec(&self.custom, object));
         errors.extend(scale::validate_status(&self.custom, object));
         if let Some(schema) = schema {
-            errors.extend(validate_embedded(object, schema));
+            errors.extend(structural::validate_embedded(object, schema, Root::Value, &Path::root(), EMBEDDED_RULES));
             errors.extend(validate_lists_update(object, old, schema));
         }
         check_rules(cx, &self.custom, object, Some(old), &mut errors);
@@ -178,18 +175,6 @@ impl Strategy for CustomResourceStatus {
     fn allow_unconditional_update(&self) -> bool {
         false
     }
-}
-
-/// What is wrong with the type and metadata of resources inside the object.
-fn validate_embedded(object: &Value, schema: &Schema) -> ErrorList {
-    let rules = EmbeddedRules {
-        object_meta: |object| {
-            let scope = if object::namespace(object).is_empty() { Scope::Cluster } else { Scope::Namespaced };
-            validate_object_meta(object, scope, name_is_path_segment)
-        },
-        lower_kind: dns1035_label,
-    };
-    structural::validate_embedded(object, schema, Root::Value, &Path::root(), rules)
 }
 
 /// List sets and maps must hold no duplicates, unless they did before.

@@ -1,12 +1,13 @@
 //! The options of create, update, patch and delete: parsed and checked, with upstream's errors.
 
+use bailiwick_merge::apply::manager_of_user_agent;
 use serde_json::Value;
 
 use crate::field::{Error, ErrorList, Path};
 use crate::query::Query;
 use crate::resource::GroupKind;
 use crate::status::{ApiError, ApiResult};
-use crate::validation::metadata::{FIELD_MANAGER_MAX_LENGTH, is_printable, validate_field_manager};
+use crate::validation::metadata::validate_field_manager;
 
 /// What happens to unknown and duplicate fields in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,14 +95,7 @@ impl WriteOptions {
         if !self.field_manager.is_empty() {
             return self.field_manager.clone();
         }
-        let mut manager = String::new();
-        for c in user_agent.split('/').next().unwrap_or_default().chars().filter(|c| is_printable(*c)) {
-            if manager.len() >= FIELD_MANAGER_MAX_LENGTH {
-                break;
-            }
-            manager.push(c);
-        }
-        manager
+        manager_of_user_agent(user_agent)
     }
 
     fn read(query: &Query, errors: &mut ErrorList) -> Self {

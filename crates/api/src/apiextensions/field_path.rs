@@ -1,5 +1,6 @@
 //! Paths like `.spec.color` or `.spec['the color']` that lead from a schema to one inside it.
 
+use bailiwick_schema::structural::rules::Tokens;
 use serde_json::Value;
 
 use crate::fields::{map, present};
@@ -14,7 +15,7 @@ pub(super) enum Brackets {
 /// The schema a path leads to, or why it leads nowhere.
 pub(super) fn find<'a>(path: &str, schema: &'a Value, brackets: Brackets) -> Result<&'a Value, String> {
     const END: &str = "unexpected end of JSON path";
-    let mut tokens = Tokens(path);
+    let mut tokens = Tokens::of(path);
     let mut schema = schema;
     while let Some(token) = tokens.next() {
         match token {
@@ -47,31 +48,6 @@ fn step<'a>(schema: &'a Value, name: &str) -> Result<&'a Value, String> {
         (Some(properties), _) => properties.get(name).ok_or_else(nowhere),
         (None, Some(values)) => Ok(values),
         (None, None) => Err(nowhere()),
-    }
-}
-
-/// Delimiters one by one, quoted strings whole, and what is between delimiters.
-struct Tokens<'p>(&'p str);
-
-impl<'p> Tokens<'p> {
-    fn next(&mut self) -> Option<&'p str> {
-        let first = self.0.chars().next()?;
-        let end = match first {
-            '.' | '[' | ']' => 1,
-            '\'' => {
-                let mut previous = first;
-                let close = self.0.char_indices().skip(1).find(|(_, c)| {
-                    let found = *c == '\'' && previous != '\\';
-                    previous = *c;
-                    found
-                });
-                close.map_or(self.0.len(), |(index, _)| index + 1)
-            }
-            _ => self.0.find(['.', '[', ']']).unwrap_or(self.0.len()),
-        };
-        let (token, rest) = self.0.split_at(end);
-        self.0 = rest;
-        Some(token)
     }
 }
 

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 pub use definition::{ExpressionCost, check_definition};
 pub use evaluate::blocks_rules;
+pub use field_path::Tokens;
 
 use self::declare::Place;
 use self::evaluate::{Evaluation, Unchanged};

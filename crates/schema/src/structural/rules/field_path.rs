@@ -7,7 +7,7 @@ use crate::structural::schema::{Additional, Schema};
 
 /// The path as errors name it, or `None` when it leads nowhere.
 pub(super) fn resolve(path: &str, schema: &Schema) -> Option<Path> {
-    let mut tokens = Tokens(path);
+    let mut tokens = Tokens::of(path);
     let mut found = Path::root();
     let mut schema = Some(schema);
     while let Some(token) = tokens.next() {
@@ -63,8 +63,14 @@ fn unescaped(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Delimiters one by one, quoted names whole, and what is between delimiters.
-struct Tokens<'p>(&'p str);
+/// The parts of a path as definitions write it: delimiters one by one, quoted names whole, and what is between delimiters.
+pub struct Tokens<'p>(&'p str);
+
+impl<'p> Tokens<'p> {
+    pub fn of(path: &'p str) -> Self {
+        Self(path)
+    }
+}
 
 impl<'p> Iterator for Tokens<'p> {
     type Item = &'p str;
