@@ -1,4 +1,14 @@
-//! Building and running a control plane.
+//! Building and running a control plane. Each field has its options, and what they make, in a file of its own.
+
+mod authentication;
+mod authorization;
+mod store;
+mod tls;
+
+pub use authentication::AuthenticationOptions;
+pub use authorization::{AuthorizationMode, AuthorizationOptions};
+pub use store::StoreOptions;
+pub use tls::TlsOptions;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,16 +17,12 @@ use std::time::Duration;
 
 use bailiwick_admission::Chain;
 use bailiwick_apiextensions::conversion::WebhookConverters;
-use bailiwick_auth::authn::service_account::ServiceAccountTokens;
-use bailiwick_auth::authn::token_file::{TokenFile, TokenFileError};
-use bailiwick_auth::authn::x509::{ClientCertificates, RootsError};
-use bailiwick_auth::authn::{Anonymous, Authenticator, RequestAuthenticator};
+use bailiwick_auth::authn::token_file::TokenFileError;
+use bailiwick_auth::authn::x509::RootsError;
 use bailiwick_auth::authz::rbac::Rbac;
-use bailiwick_auth::authz::{AlwaysAllow, Authorizer, Authorizers, BasicAccess, SystemMasters};
-use bailiwick_auth::keys::{KeyError, SigningKey, VerifyingKey};
+use bailiwick_auth::keys::KeyError;
 use bailiwick_auth::pki::{Pki, PkiError, ServingNames};
-use bailiwick_auth::service_account::TokenIssuer;
-use bailiwick_auth::tls::{self, TlsError};
+use bailiwick_auth::tls::TlsError;
 use bailiwick_controllers::Controller;
 use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::user::UserInfo;
@@ -25,9 +31,7 @@ use bailiwick_server::http::{Limits, Listener};
 use bailiwick_server::{ApiServer, Config, LocalService, Registry, StoredObjects, TenantId};
 use bailiwick_store::Store;
 use bailiwick_store::embedded::{self, EmbeddedStore};
-use bailiwick_store::etcd::{self, EtcdStore};
 use jiff::Timestamp;
-use rustls::RootCertStore;
 
 use crate::{bootstrap, controllers, definitions, rbac_feed};
 
@@ -54,36 +58,15 @@ pub enum Error {
     Bootstrap(String),
 }
 
-/// Where objects are kept.
-#[derive(Clone, Debug)]
-pub enum StoreOptions {
-    /// In the data directory, by this process alone.
-    Embedded(embedded::Options),
-    /// In an etcd cluster, shared with other servers.
-    Etcd(etcd::Options),
-}
-
-/// Who may do what, besides members of `system:masters`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuthorizationMode {
-    /// What stored roles and bindings grant.
-    Rbac,
-    /// Everybody who is authenticated may do everything.
-    AlwaysAllow,
-}
-
 /// A control plane to be; see [`ControlPlane::builder`].
 pub struct Builder {
     data_dir: PathBuf,
     listen: SocketAddr,
     store: StoreOptions,
     resources: Vec<Resource>,
-    token_auth_file: Option<PathBuf>,
-    client_ca_file: Option<PathBuf>,
-    serving: Option<(PathBuf, PathBuf)>,
-    service_account_issuer: Option<String>,
-    authorization: AuthorizationMode,
-    anonymous: Anonymous,
+    authentication: AuthenticationOptions,
+    authorization: AuthorizationOptions,
+    tls: TlsOptions,
     request_timeout: Duration,
     limits: Limits,
     controllers: Vec<Controller>,
@@ -111,12 +94,9 @@ impl ControlPlane {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             store: StoreOptions::Embedded(embedded::Options::default()),
             resources: bailiwick_api::native_resources(),
-            token_auth_file: None,
-            client_ca_file: None,
-            serving: None,
-            service_account_issuer: None,
-            authorization: AuthorizationMode::Rbac,
-            anonymous: Anonymous::Allowed,
+            authentication: AuthenticationOptions::default(),
+            authorization: AuthorizationOptions::default(),
+            tls: TlsOptions::default(),
             request_timeout: Duration::from_secs(60),
             limits: Limits::default(),
             controllers: Controller::ALL.to_vec(),
@@ -143,37 +123,21 @@ impl Builder {
         self
     }
 
-    /// A CSV file of static tokens.
-    pub fn token_auth_file(mut self, path: Option<PathBuf>) -> Self {
-        self.token_auth_file = path;
+    /// Who gets in.
+    pub fn authentication(mut self, options: AuthenticationOptions) -> Self {
+        self.authentication = options;
         self
     }
 
-    /// A PEM bundle of authorities for client certificates, besides our own.
-    pub fn client_ca_file(mut self, path: Option<PathBuf>) -> Self {
-        self.client_ca_file = path;
+    /// Who may do what.
+    pub fn authorization(mut self, options: AuthorizationOptions) -> Self {
+        self.authorization = options;
         self
     }
 
-    /// Certificate and key to serve with, instead of our own.
-    pub fn serving_certificate(mut self, files: Option<(PathBuf, PathBuf)>) -> Self {
-        self.serving = files;
-        self
-    }
-
-    /// The `iss` of tokens we issue; our own URL if not set.
-    pub fn service_account_issuer(mut self, issuer: Option<String>) -> Self {
-        self.service_account_issuer = issuer;
-        self
-    }
-
-    pub fn authorization(mut self, mode: AuthorizationMode) -> Self {
-        self.authorization = mode;
-        self
-    }
-
-    pub fn anonymous(mut self, anonymous: Anonymous) -> Self {
-        self.anonymous = anonymous;
+    /// What is served with.
+    pub fn tls(mut self, options: TlsOptions) -> Self {
+        self.tls = options;
         self
     }
 
@@ -205,20 +169,12 @@ impl Builder {
         let now = Timestamp::now();
         let names = ServingNames::default().with(&self.listen.ip().to_string()).with_own_hostname();
         let pki = Pki::ensure(&self.data_dir.join("pki"), &names, now)?;
-        let Opened { store, embedded } = open_store(&self.store, &self.data_dir).await?;
+        let store::Opened { store, embedded } = self.store.open(&self.data_dir).await?;
         let (caches, feed) = Caches::start(store.clone()).await?;
         let registry = Registry::new(&TenantId::root(), self.resources.clone());
         let lookup = Arc::new(StoredObjects::load(&registry, &caches).await?);
-        let mut roots = RootCertStore::empty();
-        tls::add_roots(&mut roots, "own CA", &pki.ca_pem)?;
-        if let Some(path) = &self.client_ca_file {
-            tls::add_roots(&mut roots, "--client-ca-file", &read(path)?)?;
-        }
-        let serving = match &self.serving {
-            Some((certificate, key)) => (read(certificate)?, read(key)?),
-            None => (pki.serving.certificate_pem.clone(), pki.serving.key_pem.clone()),
-        };
-        let tls_config = Arc::new(tls::server_config(&serving.0, &serving.1, &roots)?);
+        let roots = self.authentication.client_roots(&pki)?;
+        let tls_config = self.tls.build(&pki, &roots)?;
         let listener = Listener::bind(self.listen, tls_config, self.limits.clone())
             .await
             .map_err(|source| Error::Listen { address: self.listen, source })?;
@@ -226,7 +182,17 @@ impl Builder {
         let url = format!("https://{}", reachable(address));
         let rbac = Rbac::default();
         rbac_feed::connect(&rbac, &registry, &caches).await?;
-        let config = self.server_config(&pki, &lookup, Arc::new(roots), rbac, address, &url)?;
+        let authentication = self.authentication.build(&pki, &lookup, roots, &url)?;
+        let config = Config {
+            authenticator: authentication.authenticator,
+            authorizers: self.authorization.build(rbac),
+            admission: Chain::default(),
+            issuer: authentication.issuer,
+            token_keys: authentication.token_keys,
+            request_timeout: self.request_timeout,
+            watch_queue_len_max: self.limits.watch_queue_len_max,
+            address: reachable(address).to_string(),
+        };
         let server = ApiServer::new(registry, caches, lookup, config);
         let mut wanted = self.controllers.clone();
         if self.definitions == Definitions::Served {
@@ -246,45 +212,6 @@ impl Builder {
         };
         let controllers = controllers::start(&server, wanted, pki.ca_pem, servers);
         Ok(Running { address, url, kubeconfig, server, store, embedded, listening, controllers, _feed: feed })
-    }
-
-    fn server_config(
-        &self,
-        pki: &Pki,
-        lookup: &Arc<StoredObjects>,
-        roots: Arc<RootCertStore>,
-        rbac: Rbac,
-        address: SocketAddr,
-        url: &str,
-    ) -> Result<Config, Error> {
-        let issuer = self.service_account_issuer.clone().unwrap_or_else(|| url.to_owned());
-        let audiences: Arc<[String]> = Arc::from(vec![issuer.clone()]);
-        let signing = SigningKey::from_pem(&pki.service_account_key.0)?;
-        let token_keys: Vec<VerifyingKey> = vec![signing.verifying_key()];
-        let mut authenticators: Vec<Box<dyn Authenticator>> = vec![Box::new(ClientCertificates::new(roots)?)];
-        if let Some(path) = &self.token_auth_file {
-            authenticators.push(Box::new(TokenFile::load(path, audiences.to_vec())?));
-        }
-        authenticators.push(Box::new(ServiceAccountTokens::new(
-            [issuer.clone()],
-            token_keys.clone(),
-            audiences.clone(),
-            lookup.clone(),
-        )));
-        let authorizers: Vec<Box<dyn Authorizer>> = match self.authorization {
-            AuthorizationMode::AlwaysAllow => vec![Box::new(AlwaysAllow)],
-            AuthorizationMode::Rbac => vec![Box::new(SystemMasters), Box::new(BasicAccess), Box::new(rbac)],
-        };
-        Ok(Config {
-            authenticator: RequestAuthenticator::new(authenticators, self.anonymous),
-            authorizers: Authorizers::new(authorizers),
-            admission: Chain::default(),
-            issuer: Arc::new(TokenIssuer::new(signing, issuer, audiences, None)),
-            token_keys,
-            request_timeout: self.request_timeout,
-            watch_queue_len_max: self.limits.watch_queue_len_max,
-            address: reachable(address).to_string(),
-        })
     }
 }
 
@@ -326,26 +253,6 @@ impl Running {
     pub async fn stop(self) {
         self.controllers.stop().await;
         self.listening.stop().await;
-    }
-}
-
-/// An opened store, and the embedded engine's own handle where it is one.
-struct Opened {
-    store: Arc<dyn Store>,
-    embedded: Option<Arc<EmbeddedStore>>,
-}
-
-async fn open_store(options: &StoreOptions, data_dir: &Path) -> Result<Opened, Error> {
-    match options {
-        StoreOptions::Embedded(options) => {
-            let (dir, options) = (data_dir.join("store"), options.clone());
-            let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(dir, options)).await;
-            let store = opened.map_err(|error| bailiwick_store::Error::Unavailable(error.to_string()))??;
-            Ok(Opened { store: store.clone(), embedded: Some(store) })
-        }
-        StoreOptions::Etcd(options) => {
-            Ok(Opened { store: Arc::new(EtcdStore::connect(options.clone()).await?), embedded: None })
-        }
     }
 }
 

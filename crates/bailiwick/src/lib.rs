@@ -10,4 +10,7 @@ mod definitions;
 mod rbac_feed;
 
 pub use bailiwick_controllers::Controller;
-pub use control_plane::{AuthorizationMode, Builder, ControlPlane, Error, Running, StoreOptions};
+pub use control_plane::{
+    AuthenticationOptions, AuthorizationMode, AuthorizationOptions, Builder, ControlPlane, Error, Running,
+    StoreOptions, TlsOptions,
+};

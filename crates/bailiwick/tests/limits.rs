@@ -9,7 +9,7 @@ mod wire;
 use std::future::Future;
 use std::time::Duration;
 
-use bailiwick::{Builder, ControlPlane, Running};
+use bailiwick::{AuthenticationOptions, Builder, ControlPlane, Running};
 use bailiwick_server::http::Limits;
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -31,7 +31,10 @@ impl Plane {
         let tokens = dir.path().join("tokens.csv");
         std::fs::write(&tokens, "admin-token,admin,admin,\"system:masters\"\n").unwrap();
         let builder = ControlPlane::builder(dir.path().join("data"));
-        let builder = builder.limits(limits).token_auth_file(Some(tokens)).controllers(&[]);
+        let builder = builder
+            .limits(limits)
+            .authentication(AuthenticationOptions { token_auth_file: Some(tokens), ..AuthenticationOptions::default() })
+            .controllers(&[]);
         Self { running: configure(builder).start().await.unwrap(), dir }
     }
 

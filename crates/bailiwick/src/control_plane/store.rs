@@ -1,0 +1,41 @@
+//! Where objects are kept: the options, and the store they open.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bailiwick_store::Store;
+use bailiwick_store::embedded::{self, EmbeddedStore};
+use bailiwick_store::etcd::{self, EtcdStore};
+
+use super::Error;
+
+/// Where objects are kept.
+#[derive(Clone, Debug)]
+pub enum StoreOptions {
+    /// In the data directory, by this process alone.
+    Embedded(embedded::Options),
+    /// In an etcd cluster, shared with other servers.
+    Etcd(etcd::Options),
+}
+
+/// An opened store, and the embedded engine's own handle where it is one.
+pub(super) struct Opened {
+    pub store: Arc<dyn Store>,
+    pub embedded: Option<Arc<EmbeddedStore>>,
+}
+
+impl StoreOptions {
+    pub(super) async fn open(&self, data_dir: &Path) -> Result<Opened, Error> {
+        match self {
+            StoreOptions::Embedded(options) => {
+                let (dir, options) = (data_dir.join("store"), options.clone());
+                let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(dir, options)).await;
+                let store = opened.map_err(|error| bailiwick_store::Error::Unavailable(error.to_string()))??;
+                Ok(Opened { store: store.clone(), embedded: Some(store) })
+            }
+            StoreOptions::Etcd(options) => {
+                Ok(Opened { store: Arc::new(EtcdStore::connect(options.clone()).await?), embedded: None })
+            }
+        }
+    }
+}
