@@ -3,6 +3,7 @@
 //! Entry types are [`resource::Resource`] (what the generic handler serves) and [`status::ApiError`] (how anything
 //! fails). Knows nothing of HTTP servers or store engines.
 
+pub mod audit;
 pub mod continue_token;
 pub mod custom;
 pub mod list_options;

@@ -18,10 +18,11 @@ use arc_swap::ArcSwap;
 use bailiwick_admission::Chain;
 use bailiwick_auth::authn::bearer::{self, Bearer};
 use bailiwick_auth::authn::{AuthRequest, PeerCertificates, RequestAuthenticator, TargetAudiences};
-use bailiwick_auth::authz::{Attributes, Authorizers, ResourceTarget, Target};
+use bailiwick_auth::authz::{self, Attributes, Authorizers, ResourceTarget, Target};
 use bailiwick_auth::impersonation;
 use bailiwick_auth::keys::VerifyingKey;
 use bailiwick_auth::service_account::TokenIssuer;
+use bailiwick_machinery::audit::AuditContext;
 use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::user::UserInfo;
@@ -199,8 +200,8 @@ impl ApiServer {
             Err(_) => return Err(request_timeout()),
         }
         let user = self.authenticate(parts, connection).await?;
-        let user = self.impersonate(parts, user, info, query).await?;
-        self.config.authorizers.require(&attributes(&user, info, query)).await?;
+        let user = self.impersonate(parts, user, info, query, &exchange.audit).await?;
+        self.authorize(&attributes(&user, info, query), &exchange.audit).await?;
         let mutating = !matches!(info.verb, "get" | "list" | "watch" | "head" | "options");
         let _inflight = self.metrics.begin(mutating);
         let work = async {
@@ -255,6 +256,7 @@ impl ApiServer {
         user: Arc<UserInfo>,
         info: &RequestInfo,
         query: &Query,
+        audit: &AuditContext,
     ) -> ApiResult<Arc<UserInfo>> {
         if !parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
             return Ok(user);
@@ -263,7 +265,19 @@ impl ApiServer {
         let Some(wanted) = impersonation::requested(headers)? else { return Ok(user) };
         let attributes = attributes(&user, info, query);
         let granted = impersonation::authorize(&self.config.authorizers, &attributes, &wanted).await?;
-        Ok(Arc::new(granted.user))
+        let user = Arc::new(granted.user);
+        audit.impersonated(&user, granted.constraint);
+        Ok(user)
+    }
+
+    /// Whether the request may go on; the audit log learns the decision and its reason.
+    async fn authorize(&self, attributes: &Attributes<'_>, audit: &AuditContext) -> ApiResult<()> {
+        let decision = self.config.authorizers.authorize(attributes).await;
+        if audit.is_on() {
+            audit.annotate("authorization.k8s.io/decision", if decision.is_allowed() { "allow" } else { "forbid" });
+            audit.annotate("authorization.k8s.io/reason", decision.reason());
+        }
+        if decision.is_allowed() { Ok(()) } else { Err(authz::forbidden(attributes, decision.reason())) }
     }
 
     /// What a request counts as in metrics: only known resources become labels, so that clients cannot make up new ones.

@@ -12,6 +12,7 @@ use bailiwick_schema::decode::{self, Decoded};
 use bailiwick_schema::protobuf;
 use bailiwick_schema::structural::{self, MalformedFields, PruneOptions, Root, UnknownFields};
 use bailiwick_schema::types::{Type, Types};
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::request::Request;
@@ -72,10 +73,19 @@ fn no_scale() -> ApiError {
 }
 
 /// Decodes the body as the object the path takes. Unknown and duplicate fields become warnings or, if asked for, an error.
-pub fn decode_object(rq: &Request<'_>, body: &[u8], validation: FieldValidation) -> ApiResult<Value> {
+pub fn decode_object(rq: &Request<'_>, body: &Bytes, validation: FieldValidation) -> ApiResult<Value> {
     let media = media::body_type(rq.content_type(), rq.origin())?;
     let decoded = decode_as(&Expected::of(rq), media, body)?;
-    settle(rq, decoded, &Expected::of(rq), validation)
+    let value = settle(rq, decoded, &Expected::of(rq), validation)?;
+    rq.audit.request_object(&value, || match media {
+        MediaType::Json => body.clone(),
+        MediaType::Yaml | MediaType::Protobuf => json_bytes(&value),
+    });
+    Ok(value)
+}
+
+fn json_bytes(value: &Value) -> Bytes {
+    serde_json::to_vec(value).map(Bytes::from).unwrap_or_default()
 }
 
 /// Applies field validation and checks that the object is of the expected kind.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bailiwick_machinery::audit::AuditContext;
 use bailiwick_machinery::custom::ScalePaths;
 use bailiwick_machinery::list_options::ListOptions;
 use bailiwick_machinery::media::{self, MetaVersion, Negotiated, Transform};
@@ -33,6 +34,8 @@ pub struct Request<'a> {
     pub served: &'a Arc<Served>,
     pub user: &'a UserInfo,
     pub now: Timestamp,
+    /// What the request leaves for the audit log: annotate what happens to it here.
+    pub audit: &'a AuditContext,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -66,8 +69,9 @@ impl<'a> Request<'a> {
         headers: &'a HeaderMap,
         served: &'a Arc<Served>,
         user: &'a UserInfo,
+        audit: &'a AuditContext,
     ) -> Self {
-        Self { server, info, query, headers, served, user, now: Timestamp::now(), warnings: Mutex::default() }
+        Self { server, info, query, headers, served, user, now: Timestamp::now(), audit, warnings: Mutex::default() }
     }
 
     /// Sends advice to the client along with the answer.

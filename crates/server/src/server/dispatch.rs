@@ -42,7 +42,7 @@ impl ApiServer {
         } else {
             check_route(served, info)?;
         }
-        let rq = Request::new(self, info, query, &parts.headers, served, user);
+        let rq = Request::new(self, info, query, &parts.headers, served, user, &exchange.audit);
         if let Some(warning) = served.resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.as_ref()) {
             rq.warn(warning.as_str());
         }

@@ -1,5 +1,6 @@
 //! From a handler's outcome to an HTTP response: headers every answer has, warnings, compression, Status on failure.
 
+use bailiwick_machinery::audit::AuditContext;
 use bailiwick_machinery::media::{self, MediaType};
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use http::header::{
@@ -64,6 +65,8 @@ impl From<Reply> for Answer {
 pub struct Exchange {
     audit_id: HeaderValue,
     pub warnings: Vec<String>,
+    /// What the request leaves for the audit log.
+    pub audit: AuditContext,
 }
 
 impl Exchange {
@@ -74,7 +77,7 @@ impl Exchange {
             None => uuid::Uuid::new_v4().to_string(),
         };
         let audit_id = HeaderValue::from_str(&id).unwrap_or_else(|_| HeaderValue::from_static("invalid"));
-        Self { audit_id, warnings: Vec::new() }
+        Self { audit_id, warnings: Vec::new(), audit: AuditContext::off() }
     }
 
     /// The response, complete.
