@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bailiwick_machinery::GroupResource;
+use bailiwick_machinery::selector::LabelSelector;
 use bailiwick_machinery::status::ApiResult;
 use serde_json::Value;
 
@@ -54,6 +55,12 @@ pub enum NamespaceState {
 /// Stored objects, current as of the last committed write. Answered from memory.
 pub trait Lookup: Send + Sync {
     fn namespace_state(&self, name: &str) -> NamespaceState;
+
+    /// Whether the labels of a namespace match; `None` when there is no such namespace.
+    fn namespace_matches(&self, name: &str, selector: &LabelSelector) -> Option<bool>;
+
+    /// A namespace as it is stored; `None` when there is no such namespace.
+    fn namespace(&self, name: &str) -> Option<Arc<Value>>;
 
     /// The ResourceQuotas of a namespace in the order of their names, with `metadata.resourceVersion` set.
     fn resource_quotas(&self, namespace: &str) -> Vec<Arc<Value>>;
@@ -122,14 +129,18 @@ impl Chain {
         Self { plugins }
     }
 
-    /// The first round.
+    /// The first round; if a webhook or policy changed the object, all plugins run once more.
     pub async fn mutate(&self, attributes: &mut Attributes<'_>, lookup: &dyn Lookup) -> ApiResult<()> {
-        for plugin in &self.plugins {
-            if plugin.handles(attributes.operation, Phase::Mutate) {
-                plugin.mutate(attributes, lookup).await?;
+        loop {
+            for plugin in &self.plugins {
+                if plugin.handles(attributes.operation, Phase::Mutate) {
+                    plugin.mutate(attributes, lookup).await?;
+                }
+            }
+            if !attributes.reinvocation.begin_again() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// The second round, on the object as it will be stored.

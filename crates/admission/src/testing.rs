@@ -1,15 +1,25 @@
 //! A small world for the tests of plugins.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
+use bailiwick_auth::authz;
+use bailiwick_cel::library::{AccessDecision, AccessRequest, AccessTarget, Authorizer, Subject};
+use bailiwick_machinery::query::Query;
 use bailiwick_machinery::resource::Storage;
+use bailiwick_machinery::selector::LabelSelector;
 use bailiwick_machinery::strategy::NoRules;
 use bailiwick_machinery::table::{Column, TableConvertor};
 use bailiwick_machinery::{GroupResource, Resource, Scope, UserInfo};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{Attributes, DryRun, Lookup, NamespaceState, Operation};
+use crate::attributes::EquivalentsCell;
+use crate::{
+    Attributes, DryRun, Equivalent, Host, KindRef, Lookup, NamespaceState, Notes, Operation, OperationOptions,
+    Reinvocation,
+};
 
 struct NoColumns;
 
@@ -45,9 +55,17 @@ pub(crate) fn resource(group: &str, kind: &str, plural: &str) -> Resource {
     }
 }
 
+/// Stored objects. The namespace `gone` is missing in every world.
 pub(crate) struct World {
     pub(crate) namespace: NamespaceState,
+    pub(crate) namespace_labels: Vec<(&'static str, &'static str)>,
     pub(crate) quotas: Vec<Value>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self { namespace: NamespaceState::Active, namespace_labels: Vec::new(), quotas: Vec::new() }
+    }
 }
 
 impl Lookup for World {
@@ -55,10 +73,76 @@ impl Lookup for World {
         self.namespace
     }
 
+    fn namespace_matches(&self, name: &str, selector: &LabelSelector) -> Option<bool> {
+        let label = |key: &str| self.namespace_labels.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
+        (name != "gone").then(|| selector.matches(label))
+    }
+
+    fn namespace(&self, name: &str) -> Option<Arc<Value>> {
+        (name != "gone").then(|| Arc::new(serde_json::json!({"metadata": {"name": name}})))
+    }
+
     fn resource_quotas(&self, _: &str) -> Vec<Arc<Value>> {
         self.quotas.iter().cloned().map(Arc::new).collect()
     }
 }
+
+/// A server without versions, where everybody but service accounts may do everything that is not about `forbidden`.
+#[derive(Default)]
+pub(crate) struct TestHost {
+    pub(crate) equivalents: Vec<Equivalent>,
+}
+
+struct Everybody;
+
+impl Authorizer for Everybody {
+    fn authorize(&self, request: &AccessRequest<'_>) -> AccessDecision {
+        let reason = match &request.target {
+            AccessTarget::Path(path) => format!("{} {path}", request.verb),
+            AccessTarget::Resource(target) => {
+                format!("{} {} {} {} in {}", request.verb, target.group, target.resource, target.name, target.namespace)
+            }
+        };
+        AccessDecision { allowed: *request.subject == Subject::Requester, reason, error: None }
+    }
+}
+
+#[async_trait]
+impl Host for TestHost {
+    fn equivalents(&self) -> Vec<Equivalent> {
+        self.equivalents.clone()
+    }
+
+    async fn convert(&self, object: &Value, to: KindRef<'_>) -> Result<Value, String> {
+        let mut converted = object.clone();
+        converted["apiVersion"] = to.api_version().into();
+        Ok(converted)
+    }
+
+    fn settle(&self, object: Value, _: KindRef<'_>) -> Result<Value, String> {
+        Ok(object)
+    }
+
+    async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision {
+        match &attributes.target {
+            authz::Target::Resource(target) if target.resource == "forbidden" || target.name.contains("forbidden") => {
+                authz::Decision::NoOpinion(authz::Reason::None)
+            }
+            _ => authz::Decision::Allow(authz::Reason::None),
+        }
+    }
+
+    fn authorizer(&self, _: &UserInfo) -> Arc<dyn Authorizer> {
+        Arc::new(Everybody)
+    }
+}
+
+static HOST: TestHost = TestHost { equivalents: Vec::new() };
+static NOTES: LazyLock<Notes> = LazyLock::new(Notes::default);
+static QUERY: LazyLock<Query> = LazyLock::new(Query::default);
+
+/// More than a test takes.
+const REQUEST_SECONDS: u64 = 30;
 
 pub(crate) fn request<'a>(
     operation: Operation,
@@ -71,12 +155,18 @@ pub(crate) fn request<'a>(
         operation,
         resource,
         subresource: "",
+        kind: KindRef { group: &resource.group, version: &resource.version, kind: &resource.kind },
         name,
         namespace: if resource.kind == "Namespace" { "" } else { "ns" },
         object,
         old_object: None,
         user,
         dry_run: DryRun::No,
-        options: &Value::Null,
+        options: OperationOptions::Create(&QUERY),
+        notes: &NOTES,
+        host: &HOST,
+        deadline: Instant::now() + Duration::from_secs(REQUEST_SECONDS),
+        reinvocation: Reinvocation::default(),
+        equivalents: EquivalentsCell::default(),
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::types::{ObjectType, Type};
 
 pub use escape::{escape, is_reserved, unescape};
+pub(crate) use view::DYN;
 
 /// What a schema node holds.
 #[derive(Debug, PartialEq, Eq, Hash)]

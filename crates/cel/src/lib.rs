@@ -4,6 +4,7 @@
 //! standard ones as [`library::Library`]s. Behaviour, costs and messages are those of cel-go 0.26 with the options
 //! kube-apiserver sets.
 
+pub mod admission;
 pub mod ast;
 mod checker;
 pub mod cost;

@@ -16,7 +16,7 @@ async fn admit(
     let mut object = json!({});
     let object = (operation != Operation::Delete).then_some(&mut object);
     let mut attributes = request(operation, &resource, &user, name, object);
-    Chain::default().mutate(&mut attributes, &World { namespace, quotas: Vec::new() }).await
+    Chain::default().mutate(&mut attributes, &World { namespace, ..World::default() }).await
 }
 
 const CONFIG_MAP: (&str, &str, &str) = ("", "ConfigMap", "configmaps");

@@ -24,7 +24,7 @@ async fn create(
     let mut object = object;
     let mut attributes = request(Operation::Create, &resource, &user, "", Some(&mut object));
     attributes.dry_run = dry_run;
-    Chain::default().validate(&attributes, &World { namespace: NamespaceState::Active, quotas }).await
+    Chain::default().validate(&attributes, &World { quotas, ..World::default() }).await
 }
 
 const CONFIG_MAP: (&str, &str, &str) = ("", "ConfigMap", "configmaps");

@@ -1,0 +1,80 @@
+//! What the server does for admission: it knows the versions of resources, decodes what plugins made of an object and
+//! decides about access.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bailiwick_auth::authz;
+use bailiwick_cel::library::Authorizer;
+use bailiwick_machinery::resource::GroupVersionKind;
+use bailiwick_machinery::{ApiError, UserInfo};
+use serde_json::Value;
+
+use crate::attributes::{Attributes, KindRef, ResourceRef};
+use crate::matching::Matched;
+
+/// Another name under which the objects of a resource are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Equivalent {
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    /// The kind of its objects, or of the request's subresource there.
+    pub kind: GroupVersionKind,
+}
+
+impl Equivalent {
+    pub fn resource_ref(&self) -> ResourceRef<'_> {
+        ResourceRef { group: &self.group, version: &self.version, resource: &self.resource }
+    }
+
+    pub fn kind_ref(&self) -> KindRef<'_> {
+        KindRef { group: &self.kind.group, version: &self.kind.version, kind: &self.kind.kind }
+    }
+}
+
+/// The server, as one request's admission sees it.
+#[async_trait]
+pub trait Host: Send + Sync {
+    /// The other versions and groups in which the request's resource (with its subresource) is served, preferred ones
+    /// first.
+    fn equivalents(&self) -> Vec<Equivalent>;
+
+    /// An object of the request's resource, in whatever version it is, as this kind.
+    async fn convert(&self, object: &Value, to: KindRef<'_>) -> Result<Value, String>;
+
+    /// Decodes what a plugin made of the object as this kind and fills in defaults, as if a client had sent it.
+    fn settle(&self, object: Value, kind: KindRef<'_>) -> Result<Value, String>;
+
+    /// Decides about access of any user.
+    async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision;
+
+    /// Decides what expressions ask on behalf of `user`.
+    fn authorizer(&self, user: &UserInfo) -> Arc<dyn Authorizer>;
+}
+
+/// The objects of a request in the version a rule matched.
+#[derive(Debug)]
+pub struct Versioned<'a> {
+    pub object: Option<std::borrow::Cow<'a, Value>>,
+    pub old_object: Option<std::borrow::Cow<'a, Value>>,
+}
+
+impl<'a> Versioned<'a> {
+    /// Converts the objects of a request where the match is in another version.
+    pub async fn of(attributes: &'a Attributes<'_>, matched: Matched<'_>) -> Result<Self, ApiError> {
+        use std::borrow::Cow;
+        let (object, old_object) = (attributes.object.as_deref(), attributes.old_object);
+        if matched.kind == attributes.kind {
+            return Ok(Self { object: object.map(Cow::Borrowed), old_object: old_object.map(Cow::Borrowed) });
+        }
+        let mut versioned = Self { object: None, old_object: None };
+        for (from, to) in [(old_object, &mut versioned.old_object), (object, &mut versioned.object)] {
+            if let Some(object) = from {
+                let converted = attributes.host.convert(object, matched.kind).await;
+                *to = Some(Cow::Owned(converted.map_err(ApiError::internal)?));
+            }
+        }
+        Ok(versioned)
+    }
+}
