@@ -1,7 +1,9 @@
 //! A request as expressions see it: the values of `object`, `oldObject`, `request`, `namespaceObject` and `authorizer`,
 //! and how expressions over them are compiled and run.
 
-use bailiwick_cel::admission::{self, Access, MATCH_CONDITIONS_BUDGET, OUT_OF_BUDGET, PER_CALL_LIMIT, Params, variables};
+use bailiwick_cel::admission::{
+    self, Access, MATCH_CONDITIONS_BUDGET, OUT_OF_BUDGET, PER_CALL_LIMIT, Params, variables,
+};
 use bailiwick_cel::library::{ResourceTarget, authorizer_value, resource_check_value};
 use bailiwick_cel::{Bindings, Budget, Env, EvalError, Program, Type, Value as Cel};
 use serde_json::{Map, Value, json};
@@ -123,9 +125,8 @@ impl<'a> Input<'a> {
 /// Compiles an expression whose result must be of one of these types. The error is upstream's text, without what it
 /// puts before it.
 pub fn compile(env: &Env, expression: &str, returns: &[Type]) -> Result<Program, String> {
-    bailiwick_cel::admission::compile(env, expression, returns).and_then(|checked| {
-        checked.program().map_err(|error| format!("program instantiation failed: {error}"))
-    })
+    bailiwick_cel::admission::compile(env, expression, returns)
+        .and_then(|checked| checked.program().map_err(|error| format!("program instantiation failed: {error}")))
 }
 
 /// Why nothing more is evaluated for this request.

@@ -43,8 +43,9 @@ pub trait Host: Send + Sync {
     /// An object of the request's resource, in whatever version it is, as this kind.
     async fn convert(&self, object: &Value, to: KindRef<'_>) -> Result<Value, String>;
 
-    /// Decodes what a plugin made of the object as this kind and fills in defaults, as if a client had sent it.
-    fn settle(&self, object: Value, kind: KindRef<'_>) -> Result<Value, String>;
+    /// Decodes what a plugin made of an object of this kind, as if a client had sent it: unknown fields go, defaults are
+    /// filled in. Managers that can no longer be read are as they were `before`.
+    fn settle(&self, mutated: Value, before: &Value, kind: KindRef<'_>) -> Result<Value, String>;
 
     /// Decides about access of any user.
     async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision;

@@ -129,11 +129,7 @@ impl Criteria {
 
     /// The version in which the request matches. Selectors that cannot be evaluated are errors only for requests that
     /// the rules match.
-    pub fn matches<'a>(
-        &self,
-        attributes: &'a Attributes<'_>,
-        lookup: &dyn Lookup,
-    ) -> ApiResult<Option<Matched<'a>>> {
+    pub fn matches<'a>(&self, attributes: &'a Attributes<'_>, lookup: &dyn Lookup) -> ApiResult<Option<Matched<'a>>> {
         if !self.exclude.is_empty() && self.match_rules(&self.exclude, attributes).is_some() {
             return Ok(None);
         }

@@ -73,7 +73,9 @@ mod tests {
     #[test]
     fn annotations_have_qualified_keys_and_keep_their_first_value() {
         let notes = Notes::default();
-        for (key, value) in [("a.example.com/x", "1"), ("a.example.com/x", "2"), ("x", "3"), ("a/b/c", "4"), ("a/ b", "5")] {
+        for (key, value) in
+            [("a.example.com/x", "1"), ("a.example.com/x", "2"), ("x", "3"), ("a/b/c", "4"), ("a/ b", "5")]
+        {
             notes.annotate(key, value, AnnotationLevel::Metadata);
         }
         let kept: Vec<(String, String)> = notes.take_annotations().into_iter().map(|a| (a.key, a.value)).collect();

@@ -119,8 +119,8 @@ impl Host for TestHost {
         Ok(converted)
     }
 
-    fn settle(&self, object: Value, _: KindRef<'_>) -> Result<Value, String> {
-        Ok(object)
+    fn settle(&self, mutated: Value, _: &Value, _: KindRef<'_>) -> Result<Value, String> {
+        Ok(mutated)
     }
 
     async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision {

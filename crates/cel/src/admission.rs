@@ -169,11 +169,8 @@ pub fn namespace_type() -> &'static Arc<DeclType> {
         ]));
         let conditions = Arc::new(DeclType::list(condition, ListSemantics::Atomic, UNBOUNDED));
         let status = Arc::new(DeclType::object(vec![required("conditions", conditions), required("phase", text())]));
-        let mut namespace = DeclType::object(vec![
-            required("metadata", metadata),
-            required("spec", spec),
-            required("status", status),
-        ]);
+        let mut namespace =
+            DeclType::object(vec![required("metadata", metadata), required("spec", spec), required("status", status)]);
         // Requests about cluster-scoped resources have no namespace, and webhooks are never shown one.
         namespace.nullable = true;
         Arc::new(namespace)

@@ -1,5 +1,6 @@
 //! One handler per verb, for every resource there is.
 
+pub mod admission_host;
 pub mod admit;
 pub mod apply;
 pub mod body;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bailiwick_admission::{Lookup, NamespaceState};
 use bailiwick_auth::service_account::{ServiceAccountGetter, StoredIdentity};
 use bailiwick_machinery::object;
+use bailiwick_machinery::selector::LabelSelector;
 use bailiwick_store as store;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -104,6 +105,15 @@ impl Lookup for StoredObjects {
             Some(Some(namespace)) if namespace.deleting => NamespaceState::Terminating,
             Some(Some(_)) => NamespaceState::Active,
         }
+    }
+
+    fn namespace_matches(&self, name: &str, selector: &LabelSelector) -> Option<bool> {
+        let namespace = self.namespaces.as_ref()?.get("", name)?;
+        Some(selector.matches(|key| namespace.label(key)))
+    }
+
+    fn namespace(&self, name: &str) -> Option<Arc<Value>> {
+        self.namespaces.as_ref()?.get("", name)?.to_value().ok().map(Arc::new)
     }
 
     fn resource_quotas(&self, namespace: &str) -> Vec<Arc<Value>> {

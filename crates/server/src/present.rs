@@ -28,6 +28,26 @@ impl Served {
         fresh && self.is_in_this_version(object)
     }
 
+    /// Whether the stored tree is what this version shows, conversions of native types included.
+    pub(crate) fn is_shown_as_stored(&self, object: &Object) -> bool {
+        self.resource.strategy.stored_as_served() && self.shows_as_stored(object)
+    }
+
+    /// An object of this version in another version or group of the same resource.
+    pub(crate) async fn convert_to(&self, to: &Served, mut object: Value) -> ApiResult<Value> {
+        if let Some(custom) = &to.resource.custom {
+            let mut converted = convert_one(custom, object, &to.resource.group_version()).await?;
+            prune(&mut converted, custom.schema());
+            return Ok(converted);
+        }
+        self.resource.strategy.to_storage(&mut object);
+        to.resource.strategy.from_storage(&mut object);
+        if let Some(fields) = object.as_object_mut() {
+            fields.insert("apiVersion".into(), to.api_version.as_str().into());
+        }
+        Ok(object)
+    }
+
     fn is_in_this_version(&self, object: &Object) -> bool {
         object.stored_json().starts_with(self.stored_head.as_bytes())
     }

@@ -41,7 +41,17 @@ pub struct Served {
     pub group_resource: GroupResource,
     /// What writes through the resource's own path, and through each subresource, do not change.
     reset_fields: Box<[(Box<str>, ResetFields)]>,
+    /// The same objects in other versions, or under another group.
+    pub siblings: Box<[Sibling]>,
     pub labels: MetricLabels,
+}
+
+/// Another name for the objects of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sibling {
+    pub group: String,
+    pub version: String,
+    pub resource: String,
 }
 
 /// The names of a resource as metrics label it, shared by all its samples.
@@ -53,7 +63,7 @@ pub struct MetricLabels {
 }
 
 impl Served {
-    fn new(id: u32, cache: Option<CacheSpec>, resource: Resource) -> Self {
+    fn new(id: u32, cache: Option<CacheSpec>, siblings: Box<[Sibling]>, resource: Resource) -> Self {
         let api_version = resource.api_version();
         Self {
             id,
@@ -62,6 +72,7 @@ impl Served {
             api_version: api_version.clone(),
             group_resource: resource.group_resource(),
             reset_fields: reset_fields(&resource, &api_version),
+            siblings,
             labels: MetricLabels {
                 group: resource.group.as_str().into(),
                 version: resource.version.as_str().into(),
@@ -122,9 +133,9 @@ impl Registry {
     /// A registry of these resources for one tenant. Versions of a group rank in the order they come.
     pub fn new(tenant: &TenantId, resources: Vec<Resource>) -> Self {
         let mut registry = Self { tenant: tenant.clone(), by_path: OrdMap::new(), groups: OrdMap::new(), next_id: 0 };
-        let indexed = indexed_fields(&resources);
+        let (indexed, sharing) = (indexed_fields(&resources), sharing_storage(&resources));
         for resource in resources {
-            registry.add(resource, &indexed);
+            registry.add(resource, &indexed, &sharing);
         }
         registry
     }
@@ -132,10 +143,10 @@ impl Registry {
     /// Serves what a definition defines now instead of what it defined before; nothing if `resources` is empty.
     pub fn redefine(&mut self, group: &str, plural: &str, resources: Vec<Resource>) {
         self.remove(group, plural);
-        let indexed = indexed_fields(&resources);
+        let (indexed, sharing) = (indexed_fields(&resources), sharing_storage(&resources));
         for resource in resources {
             if self.get(group, &resource.version, plural).is_none() {
-                self.add(resource, &indexed);
+                self.add(resource, &indexed, &sharing);
             }
         }
         if let Some(versions) = self.groups.get_mut(group) {
@@ -165,7 +176,7 @@ impl Registry {
         }
     }
 
-    fn add(&mut self, resource: Resource, indexed: &IndexedFields) {
+    fn add(&mut self, resource: Resource, indexed: &IndexedFields, sharing: &SharingStorage) {
         let versions = self.groups.entry(resource.group.clone()).or_default();
         if !versions.contains(&resource.version) {
             versions.push(resource.version.clone());
@@ -179,7 +190,8 @@ impl Registry {
             }),
         };
         self.next_id += 1;
-        let served = Arc::new(Served::new(self.next_id, cache, resource));
+        let siblings = sharing.others(&resource);
+        let served = Arc::new(Served::new(self.next_id, cache, siblings, resource));
         let versions = self.by_path.entry(served.resource.group.clone()).or_default();
         let plurals = versions.entry(served.resource.version.clone()).or_default();
         plurals.insert(served.resource.plural.clone(), served);
@@ -232,6 +244,31 @@ fn reset_fields(resource: &Resource, api_version: &str) -> Box<[(Box<str>, Reset
         (!fields.is_empty()).then(|| (name.into(), ResetFields::of(api_version, fields)))
     };
     std::iter::once(own).chain(all).filter_map(named).collect()
+}
+
+/// Resources by the storage they share.
+struct SharingStorage(HashMap<GroupResource, Vec<Sibling>>);
+
+fn sharing_storage(resources: &[Resource]) -> SharingStorage {
+    let mut sharing: HashMap<GroupResource, Vec<Sibling>> = HashMap::new();
+    for resource in resources {
+        if let Storage::Stored(stored) = &resource.storage {
+            sharing.entry(stored.clone()).or_default().push(sibling(resource));
+        }
+    }
+    SharingStorage(sharing)
+}
+
+fn sibling(resource: &Resource) -> Sibling {
+    Sibling { group: resource.group.clone(), version: resource.version.clone(), resource: resource.plural.clone() }
+}
+
+impl SharingStorage {
+    fn others(&self, resource: &Resource) -> Box<[Sibling]> {
+        let Storage::Stored(stored) = &resource.storage else { return Box::default() };
+        let own = sibling(resource);
+        self.0.get(stored).into_iter().flatten().filter(|other| **other != own).cloned().collect()
+    }
 }
 
 type IndexedFields = HashMap<GroupResource, Vec<SelectableField>>;

@@ -15,7 +15,8 @@ fn verdict(expressions: &[&str], policy: FailurePolicy) -> Verdict {
     let mut object = json!({"metadata": {"name": "a"}, "spec": {"n": 3}});
     let attributes = request(Operation::Create, &things, &user, "a", Some(&mut object));
     let matched = Matched { resource: attributes.resource_ref(), kind: attributes.kind };
-    let versioned = Versioned { object: attributes.object.as_deref().map(std::borrow::Cow::Borrowed), old_object: None };
+    let versioned =
+        Versioned { object: attributes.object.as_deref().map(std::borrow::Cow::Borrowed), old_object: None };
     conditions.evaluate_request(&attributes, matched, &versioned, policy)
 }
 

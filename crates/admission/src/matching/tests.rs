@@ -94,7 +94,9 @@ fn scopes_tell_namespaced_requests_from_others() {
         webhook(json!([rule]))
     };
     let cluster = Asked { namespace: "", ..Asked::default() };
-    let found = |scope: &str| (matched(&scoped(scope), &Asked::default()).is_some(), matched(&scoped(scope), &cluster).is_some());
+    let found = |scope: &str| {
+        (matched(&scoped(scope), &Asked::default()).is_some(), matched(&scoped(scope), &cluster).is_some())
+    };
     assert_eq!(found("*"), (true, true));
     assert_eq!(found("Namespaced"), (true, false));
     assert_eq!(found("Cluster"), (false, true));

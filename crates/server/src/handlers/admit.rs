@@ -1,11 +1,16 @@
 //! Admission around the write handlers: the chain sees every write, and what it wants written along comes back as store operations.
 
-use bailiwick_admission::{Attributes, DryRun, Operation, StatusWrite};
+use bailiwick_admission::{
+    Attributes, DryRun, EquivalentsCell, KindRef, Operation, OperationOptions, Reinvocation, StatusWrite,
+};
 use bailiwick_machinery::object;
 use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::write_options::DeleteOptions;
 use bailiwick_store::{Expect, Op, Revision};
 use serde_json::Value;
 
+use super::admission_host::RequestHost;
+use super::body::Expected;
 use super::request::Request;
 use super::write::Run;
 use crate::cache::encode_for_storage;
@@ -17,14 +22,17 @@ struct Write<'a> {
     namespace: &'a str,
     object: Option<&'a mut Value>,
     old: Option<&'a Value>,
+    options: OperationOptions<'a>,
     run: Run,
 }
 
-fn attributes<'a>(rq: &'a Request<'_>, write: Write<'a>) -> Attributes<'a> {
+fn attributes<'a>(rq: &'a Request<'_>, host: &'a RequestHost<'a>, write: Write<'a>) -> Attributes<'a> {
+    let expected = Expected::of(rq);
     Attributes {
         operation: write.operation,
         resource: &rq.served.resource,
         subresource: &rq.info.subresource,
+        kind: KindRef { group: expected.group, version: expected.version, kind: expected.kind },
         name: write.name,
         namespace: write.namespace,
         object: write.object,
@@ -34,44 +42,71 @@ fn attributes<'a>(rq: &'a Request<'_>, write: Write<'a>) -> Attributes<'a> {
             Run::Dry => DryRun::Yes,
             Run::Real => DryRun::No,
         },
-        options: &Value::Null,
+        options: write.options,
+        notes: &rq.notes,
+        host,
+        deadline: rq.deadline,
+        reinvocation: Reinvocation::default(),
+        equivalents: EquivalentsCell::default(),
     }
 }
 
-/// The namespace of the write: a namespace object is in itself, as upstream sees it.
-fn namespace<'a>(rq: &'a Request<'_>) -> &'a str {
-    &rq.info.namespace
+/// The namespace of a write: a new Namespace is in itself, as the path of an existing one says.
+fn namespace<'a>(rq: &'a Request<'_>, name: &'a str) -> &'a str {
+    let resource = &rq.served.resource;
+    let of_itself = rq.info.namespace.is_empty() && resource.plural == "namespaces" && resource.group.is_empty();
+    if of_itself { name } else { &rq.info.namespace }
+}
+
+async fn mutate(rq: &Request<'_>, write: Write<'_>) -> ApiResult<()> {
+    let host = RequestHost::new(rq);
+    rq.server.config.admission.mutate(&mut attributes(rq, &host, write), &*rq.server.lookup).await
+}
+
+/// The name a create is known by: that of the path for subresources, else the object's.
+fn created_name(rq: &Request<'_>, value: &Value) -> String {
+    if rq.info.name.is_empty() { object::name(value).to_owned() } else { rq.info.name.clone() }
 }
 
 /// Lets the chain change a new object.
 pub async fn mutate_create(rq: &Request<'_>, mut value: Value, run: Run) -> ApiResult<Value> {
     rq.server.caches.wait_current().await.map_err(|error| rq.store_error(error))?;
-    let name = object::name(&value).to_owned();
+    let name = created_name(rq, &value);
     let write = Write {
         operation: Operation::Create,
         name: &name,
-        namespace: namespace(rq),
+        namespace: namespace(rq, &name),
         object: Some(&mut value),
         old: None,
+        options: OperationOptions::Create(rq.query),
         run,
     };
-    rq.server.config.admission.mutate(&mut attributes(rq, write), &*rq.server.lookup).await?;
+    mutate(rq, write).await?;
     Ok(value)
 }
 
 /// Lets the chain refuse a new object; gives the operations to commit with it.
 pub async fn validate_create(rq: &Request<'_>, value: &mut Value, run: Run) -> ApiResult<Vec<Op>> {
-    let name = object::name(value).to_owned();
+    let name = created_name(rq, value);
     let write = Write {
         operation: Operation::Create,
         name: &name,
-        namespace: namespace(rq),
+        namespace: namespace(rq, &name),
         object: Some(value),
         old: None,
+        options: OperationOptions::Create(rq.query),
         run,
     };
-    let effects = rq.server.config.admission.validate(&attributes(rq, write), &*rq.server.lookup).await?;
+    let host = RequestHost::new(rq);
+    let effects = rq.server.config.admission.validate(&attributes(rq, &host, write), &*rq.server.lookup).await?;
     effects.writes.iter().map(|status| status_op(rq, status)).collect()
+}
+
+/// Lets the chain change and refuse what is answered and not stored: a review, a token request.
+pub async fn answered(rq: &Request<'_>, value: Value, run: Run) -> ApiResult<Value> {
+    let mut value = mutate_create(rq, value, run).await?;
+    validate_create(rq, &mut value, run).await?;
+    Ok(value)
 }
 
 fn status_op(rq: &Request<'_>, status: &StatusWrite) -> ApiResult<Op> {
@@ -88,38 +123,44 @@ fn status_op(rq: &Request<'_>, status: &StatusWrite) -> ApiResult<Op> {
     })
 }
 
-/// Lets the chain change an updated object.
-pub async fn mutate_update(rq: &Request<'_>, mut value: Value, old: &Value, run: Run) -> ApiResult<Value> {
-    let write = Write {
+fn update<'a>(rq: &'a Request<'_>, value: &'a mut Value, old: &'a Value, run: Run) -> Write<'a> {
+    Write {
         operation: Operation::Update,
         name: &rq.info.name,
-        namespace: namespace(rq),
-        object: Some(&mut value),
+        namespace: namespace(rq, &rq.info.name),
+        object: Some(value),
         old: Some(old),
+        options: OperationOptions::Update(rq.query),
         run,
-    };
-    rq.server.config.admission.mutate(&mut attributes(rq, write), &*rq.server.lookup).await?;
+    }
+}
+
+/// Lets the chain change an updated object, or the Scale of one.
+pub async fn mutate_update(rq: &Request<'_>, mut value: Value, old: &Value, run: Run) -> ApiResult<Value> {
+    mutate(rq, update(rq, &mut value, old, run)).await?;
     Ok(value)
 }
 
-/// Lets the chain refuse an updated object.
+/// Lets the chain refuse an updated object, or the Scale of one.
 pub async fn validate_update(rq: &Request<'_>, value: &mut Value, old: &Value, run: Run) -> ApiResult<()> {
-    let write = Write {
-        operation: Operation::Update,
-        name: &rq.info.name,
-        namespace: namespace(rq),
-        object: Some(value),
-        old: Some(old),
-        run,
-    };
-    rq.server.config.admission.validate(&attributes(rq, write), &*rq.server.lookup).await.map(drop)
+    let host = RequestHost::new(rq);
+    let attributes = attributes(rq, &host, update(rq, value, old, run));
+    rq.server.config.admission.validate(&attributes, &*rq.server.lookup).await.map(drop)
 }
 
-/// Lets the chain refuse a deletion.
-pub async fn delete(rq: &Request<'_>, name: &str, old: &Value, run: Run) -> ApiResult<()> {
-    let write =
-        Write { operation: Operation::Delete, name, namespace: namespace(rq), object: None, old: Some(old), run };
-    let mut attributes = attributes(rq, write);
+/// Lets the chain refuse a deletion. Of a collection no single object is named, as upstream has it.
+pub async fn delete(rq: &Request<'_>, old: &Value, options: &DeleteOptions, run: Run) -> ApiResult<()> {
+    let write = Write {
+        operation: Operation::Delete,
+        name: &rq.info.name,
+        namespace: namespace(rq, &rq.info.name),
+        object: None,
+        old: Some(old),
+        options: OperationOptions::Delete(options),
+        run,
+    };
+    let host = RequestHost::new(rq);
+    let mut attributes = attributes(rq, &host, write);
     rq.server.config.admission.mutate(&mut attributes, &*rq.server.lookup).await?;
     rq.server.config.admission.validate(&attributes, &*rq.server.lookup).await.map(drop)
 }

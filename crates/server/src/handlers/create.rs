@@ -39,10 +39,12 @@ pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run, trackin
         return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
     rq.strategy().default(&mut value);
-    write::stamp_new(rq, &mut value);
+    write::wipe_system_fields(&mut value);
     managed_fields::create(rq, &mut value, tracking);
     let generated = object::name(&value).is_empty() && !object::meta_str(&value, "generateName").is_empty();
     let mut candidate = admit::mutate_create(rq, value, run).await?;
+    let generated = generated && object::name(&candidate).is_empty();
+    write::stamp_new(rq, &mut candidate);
     // Only a name that is made up anew needs the object as it was before the type's rules saw it.
     let unnamed = generated.then(|| candidate.clone());
     let mut collisions = 0;

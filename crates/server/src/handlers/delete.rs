@@ -73,10 +73,15 @@ pub async fn delete_object(rq: &Request<'_>, name: &str, options: &DeleteOptions
     let run = Run::from(options.dry_run);
     for _ in 0..CONFLICT_RETRIES {
         let old = current.to_value().map_err(ApiError::internal)?;
+        // What the client would see, if that is not how the object is stored.
+        let shown = match rq.served.is_shown_as_stored(&current) {
+            true => None,
+            false => Some(rq.served.present_value(&current).await?),
+        };
         options
             .check_preconditions(object::uid(&old), object::meta_str(&old, "resourceVersion"))
             .map_err(|detail| ApiError::conflict(&by_kind(rq), name, &detail))?;
-        admit::delete(rq, name, &old, run).await?;
+        admit::delete(rq, shown.as_ref().unwrap_or(&old), options, run).await?;
         let written = match mark(rq, options, &old) {
             None => {
                 // What goes keeps the marks of its deletion out of its last state, as upstream's answer does.

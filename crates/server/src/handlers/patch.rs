@@ -117,7 +117,7 @@ pub fn check_identity(rq: &Request<'_>, value: &mut Value) -> ApiResult<()> {
 }
 
 /// A patch may not make another kind of the object. The error is the text upstream finds while decoding it as that.
-fn check_type(patched: &Value, expected: &Expected<'_>) -> Result<(), String> {
+pub fn check_type(patched: &Value, expected: &Expected<'_>) -> Result<(), String> {
     let (api_version, kind) = (object::str_at(patched, &["apiVersion"]), object::str_at(patched, &["kind"]));
     if api_version == expected.api_version() && kind == expected.kind {
         return Ok(());

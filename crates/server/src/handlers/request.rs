@@ -1,7 +1,9 @@
 //! What a handler gets and gives back.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use bailiwick_admission::Notes;
 use bailiwick_machinery::audit::AuditContext;
 use bailiwick_machinery::custom::ScalePaths;
 use bailiwick_machinery::list_options::ListOptions;
@@ -25,6 +27,9 @@ use crate::request_info::RequestInfo;
 use crate::server::ApiServer;
 use bailiwick_machinery::query::Query;
 
+/// How long a write may take in all, webhooks included, as upstream.
+const WRITE_TIMEOUT_MAX: Duration = Duration::from_secs(34);
+
 /// A request about a resource, authenticated and authorized.
 pub struct Request<'a> {
     pub server: &'a Arc<ApiServer>,
@@ -36,7 +41,10 @@ pub struct Request<'a> {
     pub now: Timestamp,
     /// What the request leaves for the audit log: annotate what happens to it here.
     pub audit: &'a AuditContext,
-    warnings: Mutex<Vec<String>>,
+    /// When the client has its answer at the latest.
+    pub deadline: Instant,
+    /// What admission leaves: warnings for the answer, annotations for the audit event.
+    pub notes: Notes,
 }
 
 /// The refusal of tables and metadata for answers that are not stored objects.
@@ -71,21 +79,28 @@ impl<'a> Request<'a> {
         user: &'a UserInfo,
         audit: &'a AuditContext,
     ) -> Self {
-        Self { server, info, query, headers, served, user, now: Timestamp::now(), audit, warnings: Mutex::default() }
+        Self {
+            server,
+            info,
+            query,
+            headers,
+            served,
+            user,
+            now: Timestamp::now(),
+            deadline: Instant::now() + server.config.request_timeout.min(WRITE_TIMEOUT_MAX),
+            audit,
+            notes: Notes::default(),
+        }
     }
 
     /// Sends advice to the client along with the answer.
     pub fn warn(&self, warning: impl Into<String>) {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning.into());
-    }
-
-    pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+        self.notes.warn(warning);
     }
 
     /// What strategies may know.
     pub fn strategy_context(&self) -> Context<'_> {
-        Context { now: self.now, user: self.user, warnings: Some(&self.warnings) }
+        Context { now: self.now, user: self.user, warnings: Some(&self.notes.warnings) }
     }
 
     /// The rules for writes through this path: the subresource's if there is one.

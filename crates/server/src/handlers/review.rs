@@ -6,9 +6,11 @@ use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::write_options::WriteOptions;
 use bytes::Bytes;
 
+use super::admit;
 use super::body::decode_object;
 use super::managed_fields;
 use super::request::{Reply, Request};
+use super::write::Run;
 use crate::http::ResponseBody;
 use crate::lookup::Loaded;
 
@@ -18,6 +20,7 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let encoder = rq.encoder(Answer::Object)?;
     let mut review = decode_object(rq, &body, options.field_validation)?;
     managed_fields::create_virtual(rq, &mut review, &options.manager(rq.user_agent()));
+    let review = admit::answered(rq, review, Run::from(options.dry_run)).await?;
     let config = &rq.server.config;
     let authorizers = &config.authorizers;
     let answered = match rq.served.resource.plural.as_str() {

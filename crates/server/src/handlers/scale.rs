@@ -7,8 +7,10 @@ use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::{object, scale};
 use serde_json::Value;
 
+use super::admit;
 use super::managed_fields::{self, Tracking};
 use super::request::Request;
+use super::write::Run;
 use crate::cache::Object;
 
 /// The Scale of a stored object.
@@ -22,12 +24,20 @@ pub async fn of(rq: &Request<'_>, paths: &ScalePaths, object: &Arc<Object>) -> A
     Ok(scale)
 }
 
-/// Applies a change of the Scale of an object to the object itself.
-pub fn change(
+/// Lets admission refuse a change of an object by its Scale, of which alone it hears.
+pub async fn validate(rq: &Request<'_>, paths: &ScalePaths, new: &Value, old: &Value, run: Run) -> ApiResult<()> {
+    let scale = |object: &Value| scale::scale_of(object, paths).map_err(|error| ApiError::new(500, "", error));
+    let (mut new, old) = (scale(new)?.0, scale(old)?.0);
+    admit::validate_update(rq, &mut new, &old, run).await
+}
+
+/// Applies a change of the Scale of an object, as admission lets it be, to the object itself.
+pub async fn change(
     rq: &Request<'_>,
     paths: &ScalePaths,
     old: &Value,
     tracking: Tracking<'_>,
+    run: Run,
     change: impl FnOnce(&Value) -> ApiResult<Value>,
 ) -> ApiResult<Value> {
     let (mut old_scale, found) = scale::scale_of(old, paths).map_err(|error| ApiError::new(500, "", error))?;
@@ -40,6 +50,7 @@ pub fn change(
     }
     let mut scale = change(&old_scale)?;
     managed_fields::update_scale(rq, &old_scale, &mut scale, tracking);
+    let scale = admit::mutate_update(rq, scale, &old_scale, run).await?;
     let replicas = scale["spec"].get("replicas").and_then(Value::as_i64).unwrap_or_default();
     if replicas == i64::from(i32::MIN) {
         let path = &paths.spec_replicas;

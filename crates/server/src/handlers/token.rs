@@ -6,9 +6,11 @@ use bailiwick_machinery::status::ApiResult;
 use bailiwick_machinery::write_options::WriteOptions;
 use bytes::Bytes;
 
+use super::admit;
 use super::body::decode_object;
 use super::managed_fields;
 use super::request::{Reply, Request};
+use super::write::Run;
 use crate::http::ResponseBody;
 use crate::lookup::Loaded;
 
@@ -19,6 +21,8 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let mut request = decode_object(rq, &body, options.field_validation)?;
     token_request::default(&mut request);
     managed_fields::create_virtual(rq, &mut request, &options.manager(rq.user_agent()));
+    let run = Run::from(options.dry_run);
+    let request = admit::answered(rq, request, run).await?;
     // The account must be seen as its last acknowledged write left it.
     rq.current(&rq.info.name).await?;
     let config = &rq.server.config;

@@ -78,17 +78,9 @@ pub async fn update_object(
     tracking: Tracking<'_>,
     change: impl Fn(&Value) -> ApiResult<Value>,
 ) -> ApiResult<Arc<Object>> {
-    let change = |old: &Value| match rq.scale_paths() {
-        Some(paths) => scale::change(rq, paths, old, tracking, &change),
-        None => {
-            let mut new = change(old)?;
-            managed_fields::update(rq, old, &mut new, tracking);
-            Ok(new)
-        }
-    };
     let mut current = rq.current(&rq.info.name).await?.ok_or_else(|| rq.not_found())?;
     for _ in 0..CONFLICT_RETRIES {
-        match attempt(rq, run, &current, &change).await? {
+        match attempt(rq, run, &current, tracking, &change).await? {
             Attempt::Done(object) => return Ok(object),
             Attempt::Lost(None) => return Err(rq.not_found()),
             Attempt::Lost(Some(newer)) => {
@@ -108,16 +100,27 @@ async fn attempt(
     rq: &Request<'_>,
     run: Run,
     current: &Arc<Object>,
+    tracking: Tracking<'_>,
     change: &impl Fn(&Value) -> ApiResult<Value>,
 ) -> ApiResult<Attempt> {
     let old = rq.served.present_value(current).await?;
-    let mut new = change(&old)?;
+    let mut new = match rq.scale_paths() {
+        Some(paths) => scale::change(rq, paths, &old, tracking, run, change).await?,
+        None => {
+            let mut new = change(&old)?;
+            check_uid(rq, &new, &old)?;
+            managed_fields::update(rq, &old, &mut new, tracking);
+            admit::mutate_update(rq, new, &old, run).await?
+        }
+    };
     let conditional = check_versions(rq, &mut new, &old)?;
-    let mut new = admit::mutate_update(rq, new, &old, run).await?;
     write::before_update(rq, &mut new, &old)?;
     // Times alone are no change.
     revert_managed_times(&mut new, &old);
-    admit::validate_update(rq, &mut new, &old, run).await?;
+    match rq.scale_paths() {
+        Some(paths) => scale::validate(rq, paths, &new, &old, run).await?,
+        None => admit::validate_update(rq, &mut new, &old, run).await?,
+    }
     let value = write::stored_bytes(rq, &new).await?;
     let expect = Expect::Modified(current.revision);
     let lost = |newer: Option<KeyValue>| match conditional {
@@ -148,8 +151,8 @@ enum Conditional {
     No,
 }
 
-/// Holds what the client believes to be there against what is.
-fn check_versions(rq: &Request<'_>, new: &mut Value, old: &Value) -> ApiResult<Conditional> {
+/// Refuses a change of an object that has been replaced by another of its name.
+fn check_uid(rq: &Request<'_>, new: &Value, old: &Value) -> ApiResult<()> {
     let resource = &rq.served.group_resource;
     let (asked, found) = (object::uid(new), object::uid(old));
     if rq.info.verb == "update" && !asked.is_empty() && asked != found {
@@ -164,6 +167,12 @@ fn check_versions(rq: &Request<'_>, new: &mut Value, old: &Value) -> ApiResult<C
         }
         return Err(ApiError::conflict(resource, &rq.info.name, &detail));
     }
+    Ok(())
+}
+
+/// Holds what the client believes to be there against what is.
+fn check_versions(rq: &Request<'_>, new: &mut Value, old: &Value) -> ApiResult<Conditional> {
+    let resource = &rq.served.group_resource;
     let version = object::meta_str(old, "resourceVersion").to_owned();
     match object::meta_str(new, "resourceVersion") {
         "" | "0" => {

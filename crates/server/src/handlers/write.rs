@@ -46,14 +46,21 @@ pub enum Written {
     LostCompanion,
 }
 
-/// Fills what the server alone decides about a new object.
+/// Drops what the server alone decides about a new object.
+pub fn wipe_system_fields(object: &mut Value) {
+    let Some(metadata) = object::metadata_mut(object) else { return };
+    let fields = ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+    for field in fields.into_iter().chain(["resourceVersion"]) {
+        metadata.remove(field);
+    }
+}
+
+/// Fills what the server alone decides about a new object, once admission has had its first round.
 pub fn stamp_new(rq: &Request<'_>, object: &mut Value) {
+    wipe_system_fields(object);
     let Some(metadata) = object::metadata_mut(object) else { return };
     metadata.insert("creationTimestamp".into(), timestamp(rq.now).into());
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
-        metadata.remove(field);
-    }
 }
 
 /// RFC 3339 in whole seconds, as metadata has it.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bailiwick_admission::AnnotationLevel;
+use bailiwick_machinery::audit::Level;
 use bailiwick_machinery::resource::{Scope, Storage};
 use bailiwick_machinery::status::{ApiError, ApiResult, Details};
 use bailiwick_machinery::user::UserInfo;
@@ -47,7 +49,12 @@ impl ApiServer {
             rq.warn(warning.as_str());
         }
         let outcome = route(&rq, body).await;
-        exchange.warnings = rq.take_warnings();
+        for annotation in rq.notes.take_annotations() {
+            if annotation.level == AnnotationLevel::Metadata || exchange.audit.wants(Level::Request) {
+                exchange.audit.annotate(annotation.key, annotation.value);
+            }
+        }
+        exchange.warnings = rq.notes.take_warnings();
         outcome.map(Answer::from)
     }
 }
