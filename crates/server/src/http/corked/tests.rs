@@ -5,13 +5,14 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::AsyncWrite;
 
-use super::{GATHERED_BYTES_MAX, cork};
+use super::{GATHERED_BYTES_MAX, SLICE_BYTES_MAX, cork};
 
 /// What a stream was asked to do; like TLS it takes bytes that it cannot send yet.
 #[derive(Default)]
 struct Seen {
     writes: Vec<usize>,
     flushes: usize,
+    longest_slice: usize,
     blocked: bool,
 }
 
@@ -22,6 +23,22 @@ impl AsyncWrite for Recorder {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.0.lock().expect("lock").writes.push(buf.len());
         Poll::Ready(Ok(buf.len()))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let len = bufs.iter().map(|buf| buf.len()).sum();
+        let mut seen = self.0.lock().expect("lock");
+        seen.writes.push(len);
+        seen.longest_slice = bufs.iter().map(|buf| buf.len()).chain([seen.longest_slice]).max().unwrap_or_default();
+        Poll::Ready(Ok(len))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -66,7 +83,9 @@ fn a_full_buffer_is_written_through() {
     }
     assert!(Pin::new(&mut corked).poll_write(&mut cx(), &vec![1; GATHERED_BYTES_MAX]).is_ready());
     let half = GATHERED_BYTES_MAX / 2 + 1;
-    assert_eq!(recorder.0.lock().expect("lock").writes, [half, half, half, GATHERED_BYTES_MAX]);
+    let seen = recorder.0.lock().expect("lock");
+    assert_eq!(seen.writes, [half, half, half, GATHERED_BYTES_MAX]);
+    assert!(seen.longest_slice <= SLICE_BYTES_MAX, "a slice of {} bytes", seen.longest_slice);
 }
 
 #[test]
