@@ -47,6 +47,8 @@ struct Spec {
     names: Value,
     scope: String,
     versions: Vec<Version>,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    conversion: Value,
 }
 
 /// What is read of a version.
@@ -181,7 +183,7 @@ impl Definitions {
         }
         if !is_true(&status, "Established") {
             let condition = match is_true(&status, "NamesAccepted") {
-                true => Condition::yes("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+                true => conditions::established(&definition.spec.conversion),
                 false => Condition::no("Established", "NotAccepted", "not all names are accepted"),
             };
             changed |= set(&mut status, condition);

@@ -27,6 +27,8 @@ const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(600);
 /// When to ask again after a definition changed: servers publish a new type within a moment, but not at once.
 const REDISCOVERY_DELAYS: [Duration; 4] =
     [Duration::from_millis(20), Duration::from_millis(500), Duration::from_secs(3), Duration::from_secs(15)];
+/// The least pause between refreshes while types keep changing: definitions tend to come by the hundred.
+const BURST_PAUSE: Duration = Duration::from_millis(500);
 /// The pause after a refresh, in multiples of what it took: discovery takes a twentieth of the time at most.
 const REFRESH_SHARE: u32 = 20;
 /// Pause after discovery failed.
@@ -74,7 +76,7 @@ pub(crate) async fn run(
     let mut unlisted = Some(unlisted);
     let mut follow_up: &[Duration] = &[];
     let mut due = Instant::now();
-    let mut pause = REDISCOVERY_DELAYS[0];
+    let (mut refreshed_at, mut pause) = (None, REDISCOVERY_DELAYS[0]);
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(due) => {
@@ -82,6 +84,9 @@ pub(crate) async fn run(
                 let refreshed = discovery.refresh().await;
                 // With thousands of types a refresh costs something; many new types at once are then looked at together.
                 pause = REDISCOVERY_DELAYS[0].max(started.elapsed() * REFRESH_SHARE);
+                if refreshed_at.replace(started).is_some_and(|last: Instant| started - last < 2 * BURST_PAUSE) {
+                    pause = pause.max(BURST_PAUSE);
+                }
                 let wait = match refreshed {
                     Ok(catalog) => {
                         watches.follow(&catalog.types, &context, unlisted.take());

@@ -23,9 +23,16 @@ pub struct PatternError {
     pub expression: String,
 }
 
-/// Whether Go would accept the expression, and we can run it.
+/// The weight up to which an expression certainly compiles within [`MAX_PROGRAM_BYTES`], at 2 KiB a character: the program
+/// of the heaviest character, one class of all letters, is less per unit of its weight.
+const LIGHT: u64 = (MAX_PROGRAM_BYTES / 2048) as u64;
+
+/// Whether Go would accept the expression, and we can run it. Most expressions are only read for that: compiling them
+/// would take as long as everything else about a definition.
 pub fn check(expression: &str) -> Result<(), PatternError> {
-    compile(expression).map(drop)
+    let translated = translate::translate(expression)?;
+    let readable = regex_syntax::ParserBuilder::new().utf8(false).build().parse(&translated.text).is_ok();
+    if readable && translated.weight <= LIGHT { Ok(()) } else { compile(expression).map(drop) }
 }
 
 /// Roughly how large an expression is compiled, in characters; nothing for one that does not parse. Takes no longer than
@@ -84,6 +91,15 @@ mod tests {
         assert!(matches(r"^(?P<n>a)(?<m>b)(?i:C)$", "abc") && matches(r"(?U)^a+$", "aa"));
         assert!(matches(r"^\pL\p{Greek}\P{^Lu}$", "aαA") && matches(r"^[\p{L}-]$", "-"));
         assert!(matches(r"^\z", "") && matches("^.$", "é") && !matches("^.$", "\n"));
+    }
+
+    #[test]
+    fn the_heaviest_expressions_that_are_only_read_compile() {
+        for unit in [r"\pL", r"[^\pL\pN]", r"(?i:\pL)", ".", "(?i)k", r"\S", "[^a]"] {
+            let times = (1..=1000).take_while(|times| weight(&format!("{unit}{{{times}}}")) <= LIGHT).last();
+            let heaviest = format!("^{unit}{{{}}}$", times.expect(unit));
+            compile(&heaviest).unwrap_or_else(|error| panic!("{heaviest} of weight {}: {error}", weight(&heaviest)));
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A [`Webhook`] keeps its connections open between calls. Answers are limited in size and time, redirects are not
 //! followed, and the server must be vouched for by the configured CA bundle.
 
+mod ca_bundle;
 mod endpoint;
 mod fetch;
 mod kubeconfig;
@@ -19,6 +20,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+pub use ca_bundle::ca_bundle_fault;
 pub use endpoint::{Credentials, Endpoint, Identity, Transport, Trust};
 pub use fetch::{Fetched, Fetcher};
 pub use kubeconfig::KubeconfigError;

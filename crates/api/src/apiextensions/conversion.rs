@@ -1,10 +1,10 @@
 //! How objects get from one version of a custom resource to another: not at all, or by webhook.
 
 use bailiwick_machinery::field::{Error, ErrorList, Path};
+use bailiwick_webhook::ca_bundle_fault;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
-use x509_parser::pem::Pem;
 
 use crate::fields::{list, present, text, texts};
 use crate::webhook_client::{
@@ -45,19 +45,7 @@ impl InvalidCa {
 
 /// Why a bundle, in base64, holds no certificate.
 fn ca_fault(bundle: &str) -> Option<&'static str> {
-    let bytes = BASE64_STANDARD.decode(bundle).unwrap_or_default();
-    let mut blocks = Pem::iter_from_buffer(&bytes).map_while(Result::ok).peekable();
-    if blocks.peek().is_none() {
-        return Some("unable to parse bytes as PEM block");
-    }
-    let certificates: Vec<Pem> = blocks.filter(|block| block.label == "CERTIFICATE").collect();
-    if certificates.iter().any(|block| block.parse_x509().is_ok()) {
-        None
-    } else if certificates.is_empty() {
-        Some("no valid certificate authority data seen")
-    } else {
-        Some("failed to parse certificate: x509: malformed certificate")
-    }
+    ca_bundle_fault(&BASE64_STANDARD.decode(bundle).unwrap_or_default())
 }
 
 /// Checks a conversion. Paths are those of upstream's internal type, where the webhook's fields stand one level higher.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bailiwick_webhook::ca_bundle_fault;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 /// Groups of the community need its approval, in this annotation.
@@ -64,6 +66,17 @@ pub(super) fn set(status: &mut Value, condition: Condition) -> bool {
     true
 }
 
+/// Whether a definition whose names are accepted is served; one whose conversion nobody vouches for is not.
+pub(super) fn established(conversion: &Value) -> Condition {
+    const KIND: &str = "Established";
+    let bundle = conversion["webhook"]["clientConfig"]["caBundle"].as_str().unwrap_or_default();
+    let pem = BASE64_STANDARD.decode(bundle).unwrap_or_default();
+    match bundle.is_empty() || ca_bundle_fault(&pem).is_none() {
+        true => Condition::yes(KIND, "InitialNamesAccepted", "the initial names have been accepted"),
+        false => Condition::no(KIND, "InvalidCABundle", "The conversion webhook CABundle is invalid"),
+    }
+}
+
 /// What the community says to a definition in one of its groups; `None` for all other groups.
 pub(super) fn api_approval(group: &str, annotations: &BTreeMap<String, String>) -> Option<Condition> {
     const KIND: &str = "KubernetesAPIApprovalPolicyConformant";
@@ -95,6 +108,14 @@ fn is_url(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_conversion_that_nobody_vouches_for_keeps_a_definition_from_being_established() {
+        let conversion = |bundle: &str| json!({"webhook": {"clientConfig": {"caBundle": bundle}}});
+        assert_eq!(established(&Value::Null).status, "True");
+        assert_eq!(established(&conversion("")).status, "True");
+        assert_eq!(established(&conversion("Cg==")).reason, "InvalidCABundle");
+    }
 
     #[test]
     fn a_condition_changes_its_time_only_with_its_status() {
