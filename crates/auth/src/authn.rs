@@ -5,13 +5,19 @@
 
 pub mod bearer;
 mod csv;
+pub mod front_proxy;
+pub mod oidc;
 pub mod service_account;
 pub mod token_file;
+mod token_memory;
+pub mod webhook;
 pub mod x509;
 
 use std::sync::Arc;
 
 use bailiwick_machinery::UserInfo;
+use futures::future::BoxFuture;
+use http::HeaderMap;
 use jiff::Timestamp;
 
 pub use x509::PeerCertificates;
@@ -35,6 +41,10 @@ pub enum TargetAudiences<'a> {
 pub struct AuthRequest<'a> {
     pub bearer_token: Option<&'a str>,
     pub peer: Option<&'a PeerCertificates>,
+    /// For the names a front proxy gives; `None` where a token alone is looked at.
+    pub headers: Option<&'a HeaderMap>,
+    /// What is asked for: some paths are open to everybody.
+    pub path: &'a str,
     pub audiences: TargetAudiences<'a>,
     pub now: Timestamp,
 }
@@ -62,28 +72,56 @@ pub trait Authenticator: Send + Sync {
     fn authenticate(&self, request: &AuthRequest<'_>) -> Result<Option<Authentication>, String>;
 }
 
+/// One way of recognising callers that may have to ask somebody else. Asked after all [`Authenticator`]s.
+pub trait RemoteAuthenticator: Send + Sync {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a AuthRequest<'a>,
+    ) -> BoxFuture<'a, Result<Option<Authentication>, String>>;
+}
+
 /// What becomes of requests without credentials.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Anonymous {
     /// They come from `system:anonymous`.
     Allowed,
+    /// They come from `system:anonymous` if they ask for one of these paths, and are refused elsewhere.
+    Paths(Vec<String>),
     /// They are refused.
     Refused,
 }
 
-/// The whole of authentication: local authenticators in order, then anonymity.
+impl Anonymous {
+    fn allows(&self, path: &str) -> bool {
+        match self {
+            Self::Allowed => true,
+            Self::Paths(paths) => paths.iter().any(|allowed| allowed == path),
+            Self::Refused => false,
+        }
+    }
+}
+
+/// The whole of authentication: local authenticators in order, then remote ones, then anonymity.
 pub struct RequestAuthenticator {
     local: Vec<Box<dyn Authenticator>>,
+    remote: Vec<Arc<dyn RemoteAuthenticator>>,
     anonymous: Anonymous,
     anonymous_user: Arc<UserInfo>,
 }
 
 impl RequestAuthenticator {
     pub fn new(local: Vec<Box<dyn Authenticator>>, anonymous: Anonymous) -> Self {
-        Self { local, anonymous, anonymous_user: Arc::new(UserInfo::anonymous()) }
+        Self { local, remote: Vec::new(), anonymous, anonymous_user: Arc::new(UserInfo::anonymous()) }
     }
 
-    /// Who sent this request. Asynchronous because remote authenticators (webhooks) belong here too.
+    /// Asks these too, in order, about bearer tokens that no local authenticator knows.
+    #[must_use]
+    pub fn with_remote(mut self, remote: Vec<Arc<dyn RemoteAuthenticator>>) -> Self {
+        self.remote = remote;
+        self
+    }
+
+    /// Who sent this request.
     pub async fn authenticate(&self, request: &AuthRequest<'_>) -> Result<Authentication, AuthError> {
         let mut errors = Vec::new();
         for authenticator in &self.local {
@@ -96,16 +134,27 @@ impl RequestAuthenticator {
                 Err(error) => errors.push(error),
             }
         }
-        if request.bearer_token.is_some_and(|token| !token.is_empty()) {
+        let shows_token = request.bearer_token.is_some_and(|token| !token.is_empty());
+        for authenticator in self.remote.iter().filter(|_| shows_token) {
+            match authenticator.authenticate(request).await {
+                Ok(Some(mut authentication)) => {
+                    ensure_authenticated_group(&mut authentication.user);
+                    return Ok(authentication);
+                }
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        if shows_token {
             errors.insert(0, "invalid bearer token".to_owned());
         }
         if !errors.is_empty() {
             return Err(AuthError::Refused(errors));
         }
-        match self.anonymous {
-            Anonymous::Allowed => Ok(Authentication { user: self.anonymous_user.clone(), audiences: Vec::new() }),
-            Anonymous::Refused => Err(AuthError::NoCredentials),
+        if self.anonymous.allows(request.path) {
+            return Ok(Authentication { user: self.anonymous_user.clone(), audiences: Vec::new() });
         }
+        Err(AuthError::NoCredentials)
     }
 }
 

@@ -70,7 +70,7 @@ fn go_syntax(user: &UserInfo) -> String {
 }
 
 /// Percent-decoding; what is badly encoded stays as it is.
-fn unescaped(key: &str) -> String {
+pub(crate) fn unescaped(key: &str) -> String {
     fn decode(key: &str) -> Option<String> {
         let mut out = Vec::with_capacity(key.len());
         let mut bytes = key.bytes();

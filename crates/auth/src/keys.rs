@@ -1,10 +1,13 @@
-//! Signing and verifying keys of JSON web tokens, over ring: ES256, ES384 and RS256.
+//! Signing and verifying keys of JSON web tokens, over ring: RSA, and ECDSA on P-256 and P-384.
 //!
-//! A key knows its one algorithm; a token that names another is never checked against it. Key ids are upstream's: the
-//! hash of the public key, so that any server with the same key gives it the same id.
+//! A key knows the one algorithm our own tokens are signed with by it; an RSA key of somebody else's may be used with the
+//! other RSA algorithms too. Ids of our keys are upstream's: the hash of the public key, so that any server with the same
+//! key gives it the same id.
 
 use std::fmt;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::digest::{SHA256, digest};
@@ -15,6 +18,8 @@ use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
+use crate::der::{self, without_leading_zeros};
+
 /// Why a key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -22,35 +27,63 @@ pub enum KeyError {
     NoKey,
     #[error("malformed key: {0}")]
     Malformed(String),
-    #[error("unsupported key type: use an RSA key or an ECDSA key on P-256 or P-384 (private keys as PKCS #8)")]
+    #[error("unsupported key type: use an RSA key or an ECDSA key on P-256 or P-384")]
     Unsupported,
     #[error("signing failed")]
     Signing,
 }
 
-/// The signature algorithms we know, by their JOSE names.
+/// The signature algorithms we know, by their JOSE names. ES512 is not among them: ring has no P-521.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     Es256,
     Es384,
+    Ps256,
+    Ps384,
+    Ps512,
     Rs256,
+    Rs384,
+    Rs512,
 }
 
 impl Algorithm {
+    /// Every algorithm, by name.
+    pub const ALL: [Self; 8] =
+        [Self::Es256, Self::Es384, Self::Ps256, Self::Ps384, Self::Ps512, Self::Rs256, Self::Rs384, Self::Rs512];
+
     /// The `alg` of a token header.
     pub fn name(self) -> &'static str {
         match self {
             Self::Es256 => "ES256",
             Self::Es384 => "ES384",
+            Self::Ps256 => "PS256",
+            Self::Ps384 => "PS384",
+            Self::Ps512 => "PS512",
             Self::Rs256 => "RS256",
+            Self::Rs384 => "RS384",
+            Self::Rs512 => "RS512",
         }
+    }
+
+    /// The algorithm a token header names; `None` for `none`, symmetric ones and everything else we do not take.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    fn is_rsa(self) -> bool {
+        !matches!(self, Self::Es256 | Self::Es384)
     }
 
     fn verification(self) -> &'static dyn signature::VerificationAlgorithm {
         match self {
             Self::Es256 => &signature::ECDSA_P256_SHA256_FIXED,
             Self::Es384 => &signature::ECDSA_P384_SHA384_FIXED,
+            Self::Ps256 => &signature::RSA_PSS_2048_8192_SHA256,
+            Self::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
+            Self::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
             Self::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+            Self::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+            Self::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
         }
     }
 }
@@ -78,8 +111,10 @@ impl VerifyingKey {
             match block.label.as_str() {
                 "PUBLIC KEY" => keys.push(Self::from_spki(&block.der)?),
                 "RSA PUBLIC KEY" => keys.push(Self::from_rsa(block.der)),
-                "PRIVATE KEY" | "RSA PRIVATE KEY" => keys.push(SigningKey::from_block(&block)?.verifying_key()),
-                "EC PRIVATE KEY" => return Err(KeyError::Unsupported),
+                "CERTIFICATE" => keys.push(Self::from_certificate(&block.der)?),
+                "PRIVATE KEY" | "RSA PRIVATE KEY" | "EC PRIVATE KEY" => {
+                    keys.push(SigningKey::from_block(&block)?.verifying_key());
+                }
                 _ => {}
             }
         }
@@ -95,6 +130,29 @@ impl VerifyingKey {
             Ok(PublicKey::EC(point)) => Self::from_point(point.data().to_vec()),
             _ => Err(KeyError::Unsupported),
         }
+    }
+
+    fn from_certificate(der: &[u8]) -> Result<Self, KeyError> {
+        let (_, certificate) = x509_parser::certificate::X509Certificate::from_der(der)
+            .map_err(|error| KeyError::Malformed(error.to_string()))?;
+        Self::from_spki(certificate.public_key().raw)
+    }
+
+    /// From a JSON web key, under the id it has there.
+    pub fn from_jwk(jwk: &Value) -> Result<Self, KeyError> {
+        let text = |name: &str| jwk.get(name).and_then(Value::as_str).unwrap_or_default();
+        let number = |name: &str| {
+            let decoded = URL_SAFE_NO_PAD.decode(text(name).trim_end_matches('='));
+            decoded.map_err(|error| KeyError::Malformed(format!("{name}: {error}")))
+        };
+        let mut key = match (text("kty"), text("crv")) {
+            ("RSA", _) => Self::from_rsa(rsa_public_key(&number("n")?, &number("e")?)?),
+            ("EC", "P-256") => Self::from_point(point(&number("x")?, &number("y")?, P256_POINT_LENGTH)?)?,
+            ("EC", "P-384") => Self::from_point(point(&number("x")?, &number("y")?, P384_POINT_LENGTH)?)?,
+            _ => return Err(KeyError::Unsupported),
+        };
+        text("kid").clone_into(&mut key.key_id);
+        Ok(key)
     }
 
     fn from_rsa(raw: Vec<u8>) -> Self {
@@ -121,7 +179,13 @@ impl VerifyingKey {
 
     /// Whether `signature` over `message` was made with this key.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        UnparsedPublicKey::new(self.algorithm.verification(), &self.raw).verify(message, signature).is_ok()
+        self.verifies_as(self.algorithm, message, signature)
+    }
+
+    /// Whether `signature` over `message` was made with this key by this algorithm, which must be one for such keys.
+    pub fn verifies_as(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        let fits = algorithm == self.algorithm || (algorithm.is_rsa() && self.algorithm.is_rsa());
+        fits && UnparsedPublicKey::new(algorithm.verification(), &self.raw).verify(message, signature).is_ok()
     }
 
     /// The key as a JSON web key.
@@ -138,6 +202,40 @@ impl VerifyingKey {
         let coordinates = self.raw.get(1..).unwrap_or_default();
         let (x, y) = coordinates.split_at(coordinates.len() / 2);
         Ok(json!({"use": use_, "kty": "EC", "kid": kid, "crv": curve, "alg": alg, "x": encode(x), "y": encode(y)}))
+    }
+}
+
+/// The keys that check our own tokens. They may be replaced while we run.
+#[derive(Debug)]
+pub struct TokenKeys {
+    current: ArcSwap<KeyGeneration>,
+}
+
+/// One set of keys between two replacements.
+#[derive(Debug)]
+pub struct KeyGeneration {
+    /// Counts replacements.
+    pub generation: u64,
+    pub keys: Vec<VerifyingKey>,
+}
+
+impl TokenKeys {
+    pub fn new(keys: Vec<VerifyingKey>) -> Self {
+        Self { current: ArcSwap::from_pointee(KeyGeneration { generation: 0, keys }) }
+    }
+
+    /// The keys of this moment.
+    pub fn load(&self) -> Arc<KeyGeneration> {
+        self.current.load_full()
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.current.load().generation
+    }
+
+    /// Trusts these keys instead; tokens signed by others stop to count.
+    pub fn replace(&self, keys: Vec<VerifyingKey>) {
+        self.current.rcu(|current| KeyGeneration { generation: current.generation + 1, keys: keys.clone() });
     }
 }
 
@@ -168,13 +266,18 @@ impl SigningKey {
 
     fn from_block(block: &PemBlock) -> Result<Self, KeyError> {
         let rng = SystemRandom::new();
-        if block.label == "PRIVATE KEY" {
-            for algorithm in [&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &signature::ECDSA_P384_SHA384_FIXED_SIGNING]
-            {
-                if let Ok(pair) = EcdsaKeyPair::from_pkcs8(algorithm, &block.der, &rng) {
-                    let public = VerifyingKey::from_point(pair.public_key().as_ref().to_vec())?;
-                    return Ok(Self { private: PrivateKey::Ecdsa(pair), public });
-                }
+        for (algorithm, id) in [
+            (&signature::ECDSA_P256_SHA256_FIXED_SIGNING, P256_ALGORITHM_ID),
+            (&signature::ECDSA_P384_SHA384_FIXED_SIGNING, P384_ALGORITHM_ID),
+        ] {
+            let pair = match block.label.as_str() {
+                "PRIVATE KEY" => EcdsaKeyPair::from_pkcs8(algorithm, &block.der, &rng),
+                "EC PRIVATE KEY" => EcdsaKeyPair::from_pkcs8(algorithm, &pkcs8(id, &block.der), &rng),
+                _ => break,
+            };
+            if let Ok(pair) = pair {
+                let public = VerifyingKey::from_point(pair.public_key().as_ref().to_vec())?;
+                return Ok(Self { private: PrivateKey::Ecdsa(pair), public });
             }
         }
         let pair = match block.label.as_str() {
@@ -231,36 +334,33 @@ const RSA_ALGORITHM_ID: &[u8] =
 
 /// Go's encoding of a public key, of which the key id is the hash.
 fn spki(algorithm_id: &[u8], key: &[u8]) -> Vec<u8> {
-    const SEQUENCE: u8 = 0x30;
-    const BIT_STRING: u8 = 0x03;
-    let mut bits = vec![BIT_STRING];
-    der_length(&mut bits, key.len() + 1);
-    bits.push(0);
-    bits.extend_from_slice(key);
-    let mut out = vec![SEQUENCE];
-    der_length(&mut out, algorithm_id.len() + bits.len());
-    out.extend_from_slice(algorithm_id);
-    out.extend_from_slice(&bits);
-    out
+    der::sequence(&[algorithm_id, &der::bit_string(key)])
 }
 
-fn der_length(out: &mut Vec<u8>, length: usize) {
-    const LONG_FORM: u8 = 0x80;
-    let bytes = length.to_be_bytes();
-    let significant = without_leading_zeros(&bytes);
-    match u8::try_from(length) {
-        Ok(short) if short < LONG_FORM => out.push(short),
-        _ => {
-            // At most eight bytes of a usize.
-            out.push(LONG_FORM | significant.len() as u8);
-            out.extend_from_slice(significant);
-        }
+/// A bare EC private key in the envelope that ring reads.
+fn pkcs8(algorithm_id: &[u8], key: &[u8]) -> Vec<u8> {
+    der::sequence(&[&der::unsigned(&[0]), algorithm_id, &der::element(der::OCTET_STRING, key)])
+}
+
+/// Modulus and exponent of a JSON web key in DER.
+fn rsa_public_key(modulus: &[u8], exponent: &[u8]) -> Result<Vec<u8>, KeyError> {
+    if without_leading_zeros(modulus).is_empty() || without_leading_zeros(exponent).is_empty() {
+        return Err(KeyError::Malformed("an RSA key without a number".into()));
     }
+    Ok(der::sequence(&[&der::unsigned(modulus), &der::unsigned(exponent)]))
 }
 
-fn without_leading_zeros(bytes: &[u8]) -> &[u8] {
-    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-    bytes.get(zeros..).unwrap_or_default()
+/// An uncompressed curve point of this length.
+fn point(x: &[u8], y: &[u8], length: usize) -> Result<Vec<u8>, KeyError> {
+    const UNCOMPRESSED: u8 = 0x04;
+    let size = length / 2;
+    let mut out = vec![UNCOMPRESSED];
+    for coordinate in [x, y] {
+        let missing = size.checked_sub(coordinate.len()).ok_or_else(|| KeyError::Malformed("coordinate".into()))?;
+        out.extend(std::iter::repeat_n(0, missing));
+        out.extend_from_slice(coordinate);
+    }
+    Ok(out)
 }
 
 fn key_id(spki: &[u8]) -> String {

@@ -7,6 +7,7 @@
 
 pub mod authn;
 pub mod authz;
+mod der;
 mod go_format;
 pub mod impersonation;
 pub mod jwt;

@@ -7,6 +7,7 @@
 mod certificates;
 mod files;
 mod kubeconfig;
+mod signing;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,6 +17,7 @@ use jiff::Timestamp;
 use rcgen::{Issuer, KeyPair};
 
 pub use kubeconfig::admin_kubeconfig;
+pub use signing::{CertificateAuthority, CertificateRequest, SigningError};
 
 /// Something about our own keys and certificates that stops the server from starting.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,8 @@ impl std::fmt::Debug for KeyedCertificate {
 #[derive(Clone, Debug)]
 pub struct Pki {
     pub ca_pem: String,
+    /// Signs certificates that others ask for.
+    pub authority: CertificateAuthority,
     /// Presented to clients.
     pub serving: KeyedCertificate,
     /// The administrator's client certificate, in group `system:masters`.
@@ -129,13 +133,20 @@ impl Pki {
         let admin = ensure_leaf(directory, "admin", &certificates::admin(now), &ca_pem, &ca, now)?;
         let key_path = directory.join("service-account.key");
         let service_account_key = ServiceAccountKeyPem(ensure_key(&key_path)?.serialize_pem());
-        Ok(Self { ca_pem, serving, admin, service_account_key })
+        let authority = CertificateAuthority::from_pem(&ca_pem, &ca.key().serialize_pem())
+            .map_err(|error| malformed(&directory.join("ca.key"), error.to_string()))?;
+        Ok(Self { ca_pem, authority, serving, admin, service_account_key })
     }
 
     /// Writes the administrator's kubeconfig, readable by its owner only.
     pub fn write_admin_kubeconfig(&self, path: &Path, server_url: &str) -> Result<(), PkiError> {
         files::write_secret(path, &admin_kubeconfig(server_url, &self.ca_pem, &self.admin))
     }
+}
+
+/// When a certificate, PEM, stops to be valid, in seconds since 1970; `None` if it is none.
+pub fn certificate_end_seconds(pem: &str) -> Option<i64> {
+    certificates::inspect(pem).ok().map(|facts| facts.not_after)
 }
 
 fn ensure_ca(directory: &Path, now: Timestamp) -> Result<(String, Issuer<'static, KeyPair>), PkiError> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bailiwick_machinery::UserInfo;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -158,7 +159,8 @@ pub fn credential_id(jti: &str) -> String {
 /// Makes service-account tokens.
 #[derive(Debug)]
 pub struct TokenIssuer {
-    key: SigningKey,
+    /// May be replaced while we run.
+    key: ArcSwap<SigningKey>,
     issuer: String,
     audiences: Arc<[String]>,
     /// `--service-account-max-token-expiration`; longer requests are cut with a warning.
@@ -176,7 +178,12 @@ pub struct Subject<'a> {
 impl TokenIssuer {
     /// `audiences` are the server's own, given to tokens that ask for none.
     pub fn new(key: SigningKey, issuer: String, audiences: Arc<[String]>, max_expiration_seconds: Option<i64>) -> Self {
-        Self { key, issuer, audiences, max_expiration_seconds }
+        Self { key: ArcSwap::from_pointee(key), issuer, audiences, max_expiration_seconds }
+    }
+
+    /// Signs with this key from now on.
+    pub fn replace_key(&self, key: SigningKey) {
+        self.key.store(Arc::new(key));
     }
 
     pub fn issuer(&self) -> &str {
@@ -193,7 +200,7 @@ impl TokenIssuer {
 
     /// The key that checks what this issuer signs.
     pub fn verifying_key(&self) -> VerifyingKey {
-        self.key.verifying_key()
+        self.key.load().verifying_key()
     }
 
     /// Signs a token for `subject`, optionally bound to a secret whose deletion ends it.
@@ -221,7 +228,7 @@ impl TokenIssuer {
             nbf: Some(issued_at),
             sub: username(subject.namespace, subject.name),
         };
-        let token = jwt::sign(&self.key, &claims)?;
+        let token = jwt::sign(&self.key.load(), &claims)?;
         Ok(IssuedToken { token, credential_id: credential_id(&claims.jti) })
     }
 }

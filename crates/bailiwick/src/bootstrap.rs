@@ -120,7 +120,7 @@ async fn exists(server: &Arc<ApiServer>, connection: &Arc<Connection>, collectio
     Ok(send(server, connection, list).await?.0 == 200)
 }
 
-async fn send(
+pub(crate) async fn send(
     server: &Arc<ApiServer>,
     connection: &Arc<Connection>,
     request: Result<http::Request<Full<bytes::Bytes>>, http::Error>,

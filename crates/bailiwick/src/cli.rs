@@ -2,6 +2,7 @@
 
 mod controllers;
 mod crd;
+mod duration;
 mod serve;
 mod snapshot;
 

@@ -5,7 +5,9 @@ mod authorization;
 mod store;
 mod tls;
 
-pub use authentication::AuthenticationOptions;
+pub use authentication::{
+    AuthenticationOptions, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+};
 pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use store::StoreOptions;
 pub use tls::TlsOptions;
@@ -33,7 +35,8 @@ use bailiwick_store::Store;
 use bailiwick_store::embedded::{self, EmbeddedStore};
 use jiff::Timestamp;
 
-use crate::{bootstrap, controllers, definitions, rbac_feed};
+use crate::background::Background;
+use crate::{authentication_trust, bootstrap, controllers, definitions, rbac_feed};
 
 /// Why a control plane could not start. The text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +51,10 @@ pub enum Error {
     Roots(#[from] RootsError),
     #[error("service-account key: {0}")]
     Key(#[from] KeyError),
+    #[error("{path}: {source}")]
+    KeyFile { path: PathBuf, source: KeyError },
+    #[error("{0}")]
+    Authentication(String),
     #[error("--token-auth-file: {0}")]
     TokenFile(#[from] TokenFileError),
     #[error("{path}: {source}")]
@@ -189,6 +196,7 @@ impl Builder {
             admission: Chain::default(),
             issuer: authentication.issuer,
             token_keys: authentication.token_keys,
+            jwks_uri: self.authentication.service_accounts.jwks_uri.clone(),
             request_timeout: self.request_timeout,
             watch_queue_len_max: self.limits.watch_queue_len_max,
             address: reachable(address).to_string(),
@@ -202,6 +210,8 @@ impl Builder {
             }
         }
         bootstrap::ensure_objects(&server).await.map_err(Error::Bootstrap)?;
+        let mut background = authentication.background;
+        background.push(authentication_trust::publish(&server, authentication.trust).await.map_err(Error::Bootstrap)?);
         let kubeconfig = self.data_dir.join("admin.kubeconfig");
         pki.write_admin_kubeconfig(&kubeconfig, &url)?;
         let listening =
@@ -210,8 +220,19 @@ impl Builder {
             StoreOptions::Embedded(_) => controllers::Servers::One,
             StoreOptions::Etcd(_) => controllers::Servers::Several,
         };
-        let controllers = controllers::start(&server, wanted, pki.ca_pem, servers);
-        Ok(Running { address, url, kubeconfig, server, store, embedded, listening, controllers, _feed: feed })
+        let controllers = controllers::start(&server, wanted, &pki, servers);
+        Ok(Running {
+            address,
+            url,
+            kubeconfig,
+            server,
+            store,
+            embedded,
+            listening,
+            controllers,
+            _background: background,
+            _feed: feed,
+        })
     }
 }
 
@@ -227,6 +248,8 @@ pub struct Running {
     embedded: Option<Arc<EmbeddedStore>>,
     listening: bailiwick_server::http::Running,
     controllers: controllers::Started,
+    /// Watches files and the like; ends with us.
+    _background: Vec<Background>,
     _feed: Feed,
 }
 

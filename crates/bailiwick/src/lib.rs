@@ -3,6 +3,8 @@
 //! [`ControlPlane::builder`] chooses the store, what is served and who gets in; [`Running`] is the result. The binary is
 //! a thin command line around it.
 
+mod authentication_trust;
+mod background;
 mod bootstrap;
 mod control_plane;
 mod controllers;
@@ -11,6 +13,6 @@ mod rbac_feed;
 
 pub use bailiwick_controllers::Controller;
 pub use control_plane::{
-    AuthenticationOptions, AuthorizationMode, AuthorizationOptions, Builder, ControlPlane, Error, Running,
-    StoreOptions, TlsOptions,
+    AuthenticationOptions, AuthorizationMode, AuthorizationOptions, Builder, ControlPlane, Error, FrontProxyOptions,
+    OidcOptions, Running, ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions,
 };

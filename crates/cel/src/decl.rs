@@ -31,6 +31,9 @@ pub struct DeclType {
 pub enum DeclKind {
     /// JSON of any shape, seen as it is: objects are maps, numbers are ints where they are whole and doubles else.
     Dyn,
+    /// Claims of a token: JSON of any shape whose numbers are all doubles, as Go decodes them, and whose members at any
+    /// depth may be called by their [`escape`]d names.
+    Claims,
     /// `x-kubernetes-int-or-string`: dynamic, but only these two may occur.
     IntOrString,
     Bool,
@@ -82,7 +85,7 @@ impl DeclType {
     /// A type of this kind, not nullable and without size limits of its own.
     pub fn new(kind: DeclKind) -> Self {
         let min_serialized_size = match &kind {
-            DeclKind::Dyn | DeclKind::IntOrString | DeclKind::Preserved => 1,
+            DeclKind::Dyn | DeclKind::Claims | DeclKind::IntOrString | DeclKind::Preserved => 1,
             DeclKind::Int | DeclKind::Double => limits::MIN_NUMBER_SIZE,
             DeclKind::Bool => limits::MIN_BOOL_SIZE,
             DeclKind::String | DeclKind::Bytes => limits::MIN_STRING_SIZE,
@@ -121,7 +124,7 @@ impl DeclType {
     /// objects further inside are named by their path from it.
     pub fn cel_type(self: &Arc<Self>, name: &str) -> Option<Type> {
         Some(match &self.kind {
-            DeclKind::Dyn | DeclKind::IntOrString => Type::Dyn,
+            DeclKind::Dyn | DeclKind::Claims | DeclKind::IntOrString => Type::Dyn,
             DeclKind::Bool => Type::Bool,
             DeclKind::Int => Type::Int,
             DeclKind::Double => Type::Double,

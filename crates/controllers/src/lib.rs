@@ -5,6 +5,7 @@
 //! (`monitor`), and hold in memory only what they need to know of objects: the garbage collector those that own or are
 //! owned, the others a few words per namespace. Nothing is polled; between changes nothing runs.
 
+mod certificates;
 mod definitions;
 mod discovery;
 mod error;
@@ -26,6 +27,8 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::certificates::Certificates;
+pub use crate::certificates::Signing;
 use crate::definitions::Definitions;
 use crate::discovery::Discovery;
 use crate::garbage_collector::GarbageCollector;
@@ -51,17 +54,20 @@ pub enum Controller {
     RootCa,
     /// Counts what resource quotas limit.
     ResourceQuota,
+    /// Signs approved certificate signing requests, with [`Options::signing`], and removes old ones.
+    Certificates,
 }
 
 impl Controller {
     /// All there are.
-    pub const ALL: [Controller; 6] = [
+    pub const ALL: [Controller; 7] = [
         Controller::CustomResourceDefinition,
         Controller::Namespace,
         Controller::GarbageCollector,
         Controller::ServiceAccount,
         Controller::RootCa,
         Controller::ResourceQuota,
+        Controller::Certificates,
     ];
 }
 
@@ -71,6 +77,8 @@ pub struct Options {
     pub controllers: Vec<Controller>,
     /// The PEM bundle that vouches for the server; without it [`Controller::RootCa`] does not run.
     pub root_ca: Option<String>,
+    /// The authorities that sign certificates; without them requests wait for somebody else to sign them.
+    pub signing: Option<Signing>,
     /// How long a namespace is left alone after its deletion began, so that requests that were let in just before are
     /// done. With several servers, allow for the time until all of them know of the deletion.
     pub namespace_deletion_grace: Duration,
@@ -81,6 +89,7 @@ impl Default for Options {
         Options {
             controllers: Controller::ALL.to_vec(),
             root_ca: None,
+            signing: None,
             namespace_deletion_grace: Duration::from_millis(100),
         }
     }
@@ -122,6 +131,10 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
                 };
                 let running = Arc::new(RootCa::new(client, bundle));
                 observers.push(running.clone());
+                tasks.spawn(async move { running.run().await });
+            }
+            Controller::Certificates => {
+                let running = Certificates::new(client, options.signing.clone());
                 tasks.spawn(async move { running.run().await });
             }
             Controller::ResourceQuota => {

@@ -56,6 +56,11 @@ impl StoredObjects {
         })
     }
 
+    /// Whether every lookup from now on can be answered: then nothing is gained by [`StoredObjects::load_missed`].
+    pub fn is_complete(&self) -> bool {
+        self.secrets.source.get().is_some()
+    }
+
     /// Loads what some lookup could not answer from. After [`Loaded::More`] the question is worth asking again.
     pub async fn load_missed(&self) -> store::Result<Loaded> {
         if !self.secrets.missed.load(Ordering::Acquire) {

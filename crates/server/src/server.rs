@@ -20,7 +20,7 @@ use bailiwick_auth::authn::bearer::{self, Bearer};
 use bailiwick_auth::authn::{AuthRequest, PeerCertificates, RequestAuthenticator, TargetAudiences};
 use bailiwick_auth::authz::{self, Attributes, Authorizers, ResourceTarget, Target};
 use bailiwick_auth::impersonation;
-use bailiwick_auth::keys::VerifyingKey;
+use bailiwick_auth::keys::TokenKeys;
 use bailiwick_auth::service_account::TokenIssuer;
 use bailiwick_machinery::audit::AuditContext;
 use bailiwick_machinery::resource::Resource;
@@ -55,7 +55,9 @@ pub struct Config {
     pub admission: Chain,
     pub issuer: Arc<TokenIssuer>,
     /// Keys that verify our tokens, for the discovery of our issuer.
-    pub token_keys: Vec<VerifyingKey>,
+    pub token_keys: Arc<TokenKeys>,
+    /// Where others find those keys, if not at [`Config::address`].
+    pub jwks_uri: Option<String>,
     /// How long a request other than a watch may take.
     pub request_timeout: Duration,
     /// How many undelivered events a watcher may pile up, see [`crate::http::Limits`].
@@ -229,11 +231,14 @@ impl ApiServer {
         let request = AuthRequest {
             bearer_token,
             peer: Some(&connection.certificates).filter(|certificates| !certificates.is_empty()),
+            headers: Some(&parts.headers),
+            path: parts.uri.path(),
             audiences: TargetAudiences::Server,
             now: Timestamp::now(),
         };
+        let complete = self.lookup.is_complete();
         let mut authenticated = self.config.authenticator.authenticate(&request).await;
-        if authenticated.is_err() && self.loaded_missed().await? == Loaded::More {
+        if authenticated.is_err() && !complete && self.loaded_missed().await? == Loaded::More {
             authenticated = self.config.authenticator.authenticate(&request).await;
         }
         match authenticated {

@@ -4,17 +4,17 @@
 //! Checking a signature costs a hundred times as much as all the rest, so signatures found good are remembered. Time,
 //! audience and the account itself are checked on every request: a deleted account is out at once.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, RwLock};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use bailiwick_machinery::UserInfo;
 use jiff::Timestamp;
-use ring::digest::{SHA256, digest};
 
+use super::token_memory::{TokenMemory, hash_of};
 use super::{AuthRequest, Authentication, Authenticator, TargetAudiences, ensure_authenticated_group};
 use crate::go_format::quoted_list;
 use crate::jwt::UnverifiedToken;
-use crate::keys::VerifyingKey;
+use crate::keys::TokenKeys;
 use crate::service_account::{Claims, ServiceAccountGetter, StoredIdentity};
 
 /// How far the clocks of those who issue and those who check may be apart; upstream's value.
@@ -25,79 +25,42 @@ const REMEMBERED_TOKENS: usize = 4096;
 /// Knows the bearers of our own tokens.
 pub struct ServiceAccountTokens {
     issuers: HashSet<String>,
-    keys: Vec<VerifyingKey>,
+    keys: Arc<TokenKeys>,
     audiences: Arc<[String]>,
     getter: Arc<dyn ServiceAccountGetter>,
-    verified: RwLock<Generations>,
+    verified: TokenMemory<VerifiedToken>,
 }
 
 /// A token whose signature is good, and the user it stands for if all else is too.
 struct VerifiedToken {
+    /// Which keys it was checked with: others may know nothing of the key that signed it.
+    generation: u64,
     claims: Claims,
     user: Arc<UserInfo>,
-}
-
-type TokenHash = [u8; 32];
-
-/// A bounded memory: when the young generation is full it becomes the old one, and what was not used since goes.
-#[derive(Default)]
-struct Generations {
-    young: HashMap<TokenHash, Arc<VerifiedToken>>,
-    old: HashMap<TokenHash, Arc<VerifiedToken>>,
-}
-
-impl Generations {
-    fn get(&self, hash: &TokenHash) -> Option<(Arc<VerifiedToken>, Age)> {
-        match self.young.get(hash) {
-            Some(token) => Some((token.clone(), Age::Young)),
-            None => self.old.get(hash).map(|token| (token.clone(), Age::Old)),
-        }
-    }
-
-    fn put(&mut self, hash: TokenHash, token: Arc<VerifiedToken>) {
-        if self.young.len() >= REMEMBERED_TOKENS {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(hash, token);
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Age {
-    Young,
-    Old,
 }
 
 impl ServiceAccountTokens {
     /// `issuers` are all whose tokens count (the first signs new ones), `audiences` the server's own.
     pub fn new(
         issuers: impl IntoIterator<Item = String>,
-        keys: Vec<VerifyingKey>,
+        keys: Arc<TokenKeys>,
         audiences: Arc<[String]>,
         getter: Arc<dyn ServiceAccountGetter>,
     ) -> Self {
         let issuers = issuers.into_iter().collect();
-        Self { issuers, keys, audiences, getter, verified: RwLock::default() }
+        Self { issuers, keys, audiences, getter, verified: TokenMemory::new(REMEMBERED_TOKENS) }
     }
 
     /// The token's claims once its signature is known to be good. `None` when it is no token of ours.
     fn verified(&self, token: &str) -> Result<Option<Arc<VerifiedToken>>, String> {
-        let mut hash = TokenHash::default();
-        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        let remembered = self.verified.read().ok().and_then(|memory| memory.get(&hash));
-        if let Some((token, Age::Young)) = remembered {
-            return Ok(Some(token));
+        let hash = hash_of(token);
+        let generation = self.keys.generation();
+        if let Some(known) = self.verified.get(&hash).filter(|known| known.generation == generation) {
+            return Ok(Some(known));
         }
-        let verified = match remembered {
-            Some((token, Age::Old)) => token,
-            _ => match self.check_signature(token)? {
-                Some(verified) => Arc::new(verified),
-                None => return Ok(None),
-            },
-        };
-        if let Ok(mut memory) = self.verified.write() {
-            memory.put(hash, verified.clone());
-        }
+        let Some(verified) = self.check_signature(token)? else { return Ok(None) };
+        let verified = Arc::new(verified);
+        self.verified.put(hash, verified.clone());
         Ok(Some(verified))
     }
 
@@ -106,7 +69,8 @@ impl ServiceAccountTokens {
             return Ok(None);
         };
         let key_id = token.claimed_key_id();
-        let mut candidates = self.keys.iter().filter(|key| key_id.is_empty() || key.key_id() == key_id).peekable();
+        let keys = self.keys.load();
+        let mut candidates = keys.keys.iter().filter(|key| key_id.is_empty() || key.key_id() == key_id).peekable();
         if candidates.peek().is_none() {
             return Err("invalid signature, no keys found".into());
         }
@@ -117,7 +81,7 @@ impl ServiceAccountTokens {
         }
         let mut user = Arc::new(claims.user());
         ensure_authenticated_group(&mut user);
-        Ok(Some(VerifiedToken { claims, user }))
+        Ok(Some(VerifiedToken { generation: keys.generation, claims, user }))
     }
 
     fn check_audience(&self, claims: &Claims, target: TargetAudiences<'_>) -> Result<Vec<String>, String> {

@@ -21,8 +21,14 @@ async fn ask(
     anonymous: Anonymous,
 ) -> Result<UserInfo, String> {
     let chain = chain.iter().map(|answer| Box::new(Fixed(*answer)) as Box<dyn Authenticator>).collect();
-    let request =
-        AuthRequest { bearer_token: token, peer: None, audiences: TargetAudiences::Server, now: Timestamp::UNIX_EPOCH };
+    let request = AuthRequest {
+        bearer_token: token,
+        peer: None,
+        headers: None,
+        path: "/livez",
+        audiences: TargetAudiences::Server,
+        now: Timestamp::UNIX_EPOCH,
+    };
     let answer = RequestAuthenticator::new(chain, anonymous).authenticate(&request).await;
     answer.map(|a| UserInfo::clone(&a.user)).map_err(|e| e.to_string())
 }

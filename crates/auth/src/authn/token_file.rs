@@ -98,7 +98,14 @@ mod tests {
     }
 
     fn ask(file: &TokenFile, token: &str, audiences: TargetAudiences<'_>) -> Option<Authentication> {
-        let request = AuthRequest { bearer_token: Some(token), peer: None, audiences, now: Timestamp::UNIX_EPOCH };
+        let request = AuthRequest {
+            bearer_token: Some(token),
+            peer: None,
+            headers: None,
+            path: "",
+            audiences,
+            now: Timestamp::UNIX_EPOCH,
+        };
         file.authenticate(&request).expect("a token file never errs")
     }
 

@@ -37,6 +37,10 @@ impl PeerCertificates {
     pub fn is_empty(&self) -> bool {
         self.chain.is_empty()
     }
+
+    pub(super) fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
 }
 
 /// A successful verification and how long it holds.
@@ -65,6 +69,14 @@ impl ClientCertificates {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
         Ok(Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), verifier })
+    }
+
+    /// The common name of a chain's leaf, if the chain leads to one of the roots.
+    pub(super) fn verified_name(&self, chain: &[CertificateDer<'static>], now: Timestamp) -> Result<String, String> {
+        self.verify(chain, now)?;
+        let leaf = parse(chain.first().ok_or("no certificate")?)?;
+        let name = leaf.subject().iter_common_name().last().and_then(|cn| cn.as_str().ok()).unwrap_or_default();
+        Ok(name.to_owned())
     }
 
     fn verify(&self, chain: &[CertificateDer<'static>], now: Timestamp) -> Result<Verdict, String> {

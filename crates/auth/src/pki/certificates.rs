@@ -76,10 +76,10 @@ fn named(name: &str, now: Timestamp, lifetime_seconds: i64) -> CertificateParams
 /// What matters about a certificate on disk.
 pub(super) struct Facts {
     pub(super) not_after: i64,
-    subject_key_id: Vec<u8>,
+    pub(super) subject_key_id: Vec<u8>,
     authority_key_id: Vec<u8>,
     public_key: Vec<u8>,
-    subject: Vec<u8>,
+    pub(super) subject: Vec<u8>,
     names: Vec<String>,
 }
 

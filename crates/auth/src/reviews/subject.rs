@@ -23,7 +23,8 @@ pub async fn token_review(
     let named: Vec<String> = named.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
     let wanted = if named.is_empty() { audiences } else { &named };
     let target = if wanted.is_empty() { TargetAudiences::Server } else { TargetAudiences::Named(wanted) };
-    let request = AuthRequest { bearer_token: Some(token), peer: None, audiences: target, now };
+    let request =
+        AuthRequest { bearer_token: Some(token), peer: None, headers: None, path: "", audiences: target, now };
     let status = match authenticator.authenticate(&request).await {
         Ok(authentication) => {
             let mut status = json!({ "authenticated": true, "user": user_info(&authentication.user) });

@@ -1,9 +1,10 @@
 //! `bailiwick controllers`: the generic controllers as a program of their own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bailiwick_controllers::Options;
+use bailiwick_auth::pki::CertificateAuthority;
+use bailiwick_controllers::{Options, Signing};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 /// Run the generic controllers against the server of a kubeconfig (one that runs with --no-controllers).
@@ -15,6 +16,15 @@ pub struct Args {
     /// PEM bundle to publish as kube-root-ca.crt in every namespace, instead of the kubeconfig's.
     #[arg(long)]
     root_ca_file: Option<PathBuf>,
+    /// PEM certificate of the authority that signs approved certificate signing requests.
+    #[arg(long, requires = "cluster_signing_key_file")]
+    cluster_signing_cert_file: Option<PathBuf>,
+    /// Key of that authority.
+    #[arg(long, requires = "cluster_signing_cert_file")]
+    cluster_signing_key_file: Option<PathBuf>,
+    /// A custom signer with an authority of its own: NAME=CERTFILE,KEYFILE. May be repeated.
+    #[arg(long, requires = "cluster_signing_cert_file")]
+    custom_signer: Vec<String>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -36,7 +46,7 @@ async fn controllers(args: Args) -> anyhow::Result<()> {
     let client = kube::Client::try_from(config)?;
     let version = client.apiserver_version().await.context("the server does not answer")?;
     tracing::info!(server = version.git_version, "connected");
-    let options = Options { root_ca, ..Options::default() };
+    let options = Options { root_ca, signing: signing(&args)?, ..Options::default() };
     bailiwick_controllers::run(client, options, async {
         match super::serve::stop_signal().await {
             Ok(signal) => tracing::info!(signal, "stopping"),
@@ -45,6 +55,24 @@ async fn controllers(args: Args) -> anyhow::Result<()> {
     })
     .await;
     Ok(())
+}
+
+/// The authorities that the flags name.
+fn signing(args: &Args) -> anyhow::Result<Option<Signing>> {
+    let load = |certificate: &Path, key: &Path| {
+        let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
+        anyhow::Ok(CertificateAuthority::from_pem(&read(certificate)?, &read(key)?)?)
+    };
+    let (Some(certificate), Some(key)) = (&args.cluster_signing_cert_file, &args.cluster_signing_key_file) else {
+        return Ok(None);
+    };
+    let mut custom = Vec::new();
+    for flag in &args.custom_signer {
+        let parts = flag.split_once('=').and_then(|(name, files)| Some((name, files.split_once(',')?)));
+        let (name, (certificate, key)) = parts.with_context(|| format!("{flag:?} is not NAME=CERTFILE,KEYFILE"))?;
+        custom.push((name.to_owned(), load(Path::new(certificate), Path::new(key))?));
+    }
+    Ok(Some(Signing { authority: load(certificate, key)?, custom }))
 }
 
 /// DER certificates as one PEM text.

@@ -48,7 +48,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let running = ControlPlane::builder(&args.data_dir)
         .listen(args.listen)
         .store(args.store.options()?)
-        .authentication(args.authentication.options())
+        .authentication(args.authentication.options()?)
         .authorization(args.authorization.options())
         .tls(args.tls.options())
         .request_timeout(Duration::from_secs(args.request_timeout_seconds))

@@ -1,20 +1,33 @@
 //! How requests are authenticated: the options, and the authenticators and the token issuer they make.
 
+mod oidc;
+mod service_account;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bailiwick_auth::authn::front_proxy::{FrontProxy, FrontProxyHeaders};
 use bailiwick_auth::authn::service_account::ServiceAccountTokens;
 use bailiwick_auth::authn::token_file::TokenFile;
+use bailiwick_auth::authn::webhook::{self, ReviewVersion, TokenWebhook};
 use bailiwick_auth::authn::x509::ClientCertificates;
-use bailiwick_auth::authn::{Anonymous, Authenticator, RequestAuthenticator};
-use bailiwick_auth::keys::{SigningKey, VerifyingKey};
+use bailiwick_auth::authn::{Anonymous, Authenticator, RemoteAuthenticator, RequestAuthenticator};
+use bailiwick_auth::keys::TokenKeys;
 use bailiwick_auth::pki::Pki;
 use bailiwick_auth::service_account::TokenIssuer;
 use bailiwick_auth::tls;
 use bailiwick_server::StoredObjects;
+use bailiwick_webhook::{Endpoint, Webhook};
 use rustls::RootCertStore;
 
+pub use oidc::OidcOptions;
+pub use service_account::ServiceAccountOptions;
+
 use super::{Error, read};
+use crate::authentication_trust::Trust;
+use crate::background::Background;
 
 /// Who gets in.
 #[derive(Clone, Debug)]
@@ -23,10 +36,39 @@ pub struct AuthenticationOptions {
     pub token_auth_file: Option<PathBuf>,
     /// A PEM bundle of authorities for client certificates, besides our own.
     pub client_ca_file: Option<PathBuf>,
-    /// The `iss` of tokens we issue; our own URL if not set.
-    pub service_account_issuer: Option<String>,
-    /// What becomes of requests without credentials.
-    pub anonymous: Anonymous,
+    /// What tokens must be meant for; the issuers of service-account tokens if empty.
+    pub api_audiences: Vec<String>,
+    pub service_accounts: ServiceAccountOptions,
+    /// One issuer of OpenID Connect tokens; not together with `configuration`.
+    pub oidc: Option<OidcOptions>,
+    /// A file with an AuthenticationConfiguration: issuers, and who may come without credentials. Read again when it
+    /// changes.
+    pub configuration: Option<PathBuf>,
+    /// Somebody else who knows tokens.
+    pub webhook: Option<TokenWebhookOptions>,
+    /// A proxy that says who its users are.
+    pub front_proxy: Option<FrontProxyOptions>,
+    /// What becomes of requests without credentials; served as `system:anonymous` if neither this nor the
+    /// configuration says anything.
+    pub anonymous: Option<Anonymous>,
+}
+
+/// A webhook that is asked about tokens.
+#[derive(Clone, Debug)]
+pub struct TokenWebhookOptions {
+    /// A kubeconfig that says where it is.
+    pub config_file: PathBuf,
+    pub version: ReviewVersion,
+    /// How long its answers hold.
+    pub cache_ttl: Duration,
+}
+
+/// An authenticating proxy.
+#[derive(Clone, Debug)]
+pub struct FrontProxyOptions {
+    /// A PEM bundle of authorities for the proxy's client certificate.
+    pub client_ca_file: PathBuf,
+    pub headers: FrontProxyHeaders,
 }
 
 impl Default for AuthenticationOptions {
@@ -34,8 +76,13 @@ impl Default for AuthenticationOptions {
         Self {
             token_auth_file: None,
             client_ca_file: None,
-            service_account_issuer: None,
-            anonymous: Anonymous::Allowed,
+            api_audiences: Vec::new(),
+            service_accounts: ServiceAccountOptions::default(),
+            oidc: None,
+            configuration: None,
+            webhook: None,
+            front_proxy: None,
+            anonymous: None,
         }
     }
 }
@@ -45,7 +92,11 @@ pub(super) struct Authentication {
     pub authenticator: RequestAuthenticator,
     pub issuer: Arc<TokenIssuer>,
     /// Keys that verify our tokens.
-    pub token_keys: Vec<VerifyingKey>,
+    pub token_keys: Arc<TokenKeys>,
+    /// What aggregated servers are told of whom we trust.
+    pub trust: Trust,
+    /// Watches files.
+    pub background: Vec<Background>,
 }
 
 impl AuthenticationOptions {
@@ -67,24 +118,89 @@ impl AuthenticationOptions {
         roots: RootCertStore,
         url: &str,
     ) -> Result<Authentication, Error> {
-        let issuer = self.service_account_issuer.clone().unwrap_or_else(|| url.to_owned());
-        let audiences: Arc<[String]> = Arc::from(vec![issuer.clone()]);
-        let signing = SigningKey::from_pem(&pki.service_account_key.0)?;
-        let token_keys: Vec<VerifyingKey> = vec![signing.verifying_key()];
-        let mut authenticators: Vec<Box<dyn Authenticator>> = vec![Box::new(ClientCertificates::new(Arc::new(roots))?)];
-        if let Some(path) = &self.token_auth_file {
-            authenticators.push(Box::new(TokenFile::load(path, audiences.to_vec())?));
+        let issuers = self.service_accounts.issuers(url)?;
+        let audiences: Arc<[String]> =
+            if self.api_audiences.is_empty() { issuers.clone().into() } else { self.api_audiences.clone().into() };
+        let mut background = Vec::new();
+        let mut local: Vec<Box<dyn Authenticator>> = Vec::new();
+        if let Some(proxy) = &self.front_proxy {
+            local.push(Box::new(self.front_proxy(proxy, &roots, &audiences)?));
         }
-        authenticators.push(Box::new(ServiceAccountTokens::new(
-            [issuer.clone()],
+        local.push(Box::new(ClientCertificates::new(Arc::new(roots))?));
+        if let Some(path) = &self.token_auth_file {
+            local.push(Box::new(TokenFile::load(path, audiences.to_vec())?));
+        }
+        let (issuer, token_keys) = self.service_accounts.keys(pki, &issuers, &audiences, &mut background)?;
+        local.push(Box::new(ServiceAccountTokens::new(
+            issuers.iter().cloned(),
             token_keys.clone(),
             audiences.clone(),
             lookup.clone(),
         )));
+        let mut remote: Vec<Arc<dyn RemoteAuthenticator>> = Vec::new();
+        let anonymous = self.issuers_and_anonymous(&issuers, &audiences, &mut remote, &mut background)?;
+        if let Some(options) = &self.webhook {
+            remote.push(Arc::new(options.build(&audiences)?));
+        }
         Ok(Authentication {
-            authenticator: RequestAuthenticator::new(authenticators, self.anonymous),
-            issuer: Arc::new(TokenIssuer::new(signing, issuer, audiences, None)),
+            authenticator: RequestAuthenticator::new(local, anonymous).with_remote(remote),
+            issuer,
             token_keys,
+            trust: self.trust(pki)?,
+            background,
         })
+    }
+
+    fn front_proxy(
+        &self,
+        proxy: &FrontProxyOptions,
+        clients: &RootCertStore,
+        audiences: &Arc<[String]>,
+    ) -> Result<FrontProxy, Error> {
+        let mut roots = RootCertStore::empty();
+        tls::add_roots(&mut roots, "--requestheader-client-ca-file", &read(&proxy.client_ca_file)?)?;
+        let overlap = roots.roots.iter().any(|root| clients.roots.contains(root));
+        if overlap && proxy.headers.allowed_names.is_empty() {
+            return Err(Error::Authentication(
+                "--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; --requestheader-allowed-names must be specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users".into(),
+            ));
+        }
+        FrontProxy::new(proxy.headers.clone(), Arc::new(roots), audiences.clone())
+            .map_err(|error| Error::Authentication(error.to_string()))
+    }
+
+    fn trust(&self, pki: &Pki) -> Result<Trust, Error> {
+        let mut clients = pki.ca_pem.clone();
+        if let Some(path) = &self.client_ca_file {
+            clients.push_str(&read(path)?);
+        }
+        let mut trust = BTreeMap::from([("client-ca-file".to_owned(), clients)]);
+        if let Some(proxy) = &self.front_proxy {
+            let headers = &proxy.headers;
+            for (key, names) in [
+                ("requestheader-username-headers", &headers.username_headers),
+                ("requestheader-uid-headers", &headers.uid_headers),
+                ("requestheader-group-headers", &headers.group_headers),
+                ("requestheader-extra-headers-prefix", &headers.extra_header_prefixes),
+                ("requestheader-allowed-names", &headers.allowed_names),
+            ] {
+                if key != "requestheader-uid-headers" || !names.is_empty() {
+                    trust.insert(key.to_owned(), serde_json::Value::from(names.as_slice()).to_string());
+                }
+            }
+            trust.insert("requestheader-client-ca-file".to_owned(), read(&proxy.client_ca_file)?);
+        }
+        Ok(trust)
+    }
+}
+
+impl TokenWebhookOptions {
+    fn build(&self, audiences: &Arc<[String]>) -> Result<TokenWebhook, Error> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Error::Authentication(format!("--authentication-token-webhook-config-file: {error}"))
+        };
+        let endpoint = Endpoint::from_kubeconfig(&self.config_file).map_err(|error| failed(&error))?;
+        let webhook = Webhook::at(endpoint, webhook::CALL_TIMEOUT).map_err(|error| failed(&error))?;
+        Ok(TokenWebhook::new(webhook, self.version, audiences.clone(), self.cache_ttl))
     }
 }

@@ -18,13 +18,17 @@ impl DeclType {
     pub fn view<'a>(&'a self, json: &'a Json) -> Result<Value<'a>, EvalError> {
         if json.is_null() {
             return match self.kind {
-                DeclKind::Dyn => Ok(Value::Null),
+                DeclKind::Dyn | DeclKind::Claims => Ok(Value::Null),
                 _ if self.nullable => Ok(Value::Null),
                 _ => Err(EvalError::new("invalid data, got null for schema with nullable=false")),
             };
         }
         match (&self.kind, json) {
             (DeclKind::Dyn, _) => Ok(dynamic(json)),
+            (DeclKind::Claims, Json::Number(number)) => Ok(Value::Double(number.as_f64().unwrap_or(f64::NAN))),
+            (DeclKind::Claims, Json::Array(items)) => Ok(Value::List(List::Json { items, decl: self })),
+            (DeclKind::Claims, Json::Object(members)) => Ok(Value::Map(Map::Json { members, decl: self })),
+            (DeclKind::Claims, scalar) => Ok(dynamic(scalar)),
             (DeclKind::IntOrString, Json::String(text)) => Ok(Value::string(text.as_str())),
             (DeclKind::IntOrString, Json::Number(number)) if number.is_i64() => Ok(number_value(number)),
             (DeclKind::IntOrString, _) => {
@@ -74,6 +78,7 @@ impl DeclType {
         match &self.kind {
             DeclKind::List { element, .. } => element,
             DeclKind::Map { value } => value,
+            DeclKind::Claims => self,
             _ => &DYN,
         }
     }
@@ -84,6 +89,11 @@ impl DeclType {
         members: &'a JsonMap<String, Json>,
         key: &str,
     ) -> Result<Option<Value<'a>>, EvalError> {
+        if matches!(self.kind, DeclKind::Claims)
+            && let Some(std::borrow::Cow::Owned(name)) = unescape(key)
+        {
+            return members.get(&name).map(|json| self.view(json)).transpose();
+        }
         if !matches!(self.kind, DeclKind::Object { .. }) {
             return members.get(key).map(|json| self.element().view(json)).transpose();
         }

@@ -28,9 +28,10 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let config = &rq.server.config;
     let (namespace, name) = (&rq.info.namespace, &rq.info.name);
     let issue = || token_request::create(&config.issuer, &*rq.server.lookup, namespace, name, &request, rq.now);
+    let complete = rq.server.lookup.is_complete();
     let answer = match issue() {
         // It may be bound to a secret, and those are loaded only when one is asked for.
-        Err(_) if rq.server.loaded_missed().await? == Loaded::More => issue()?,
+        Err(_) if !complete && rq.server.loaded_missed().await? == Loaded::More => issue()?,
         issued => issued?,
     };
     answer.warnings.into_iter().for_each(|warning| rq.warn(warning));

@@ -42,8 +42,9 @@ impl ApiServer {
             "/" => json_answer(&json!({"paths": self.paths()}), Layout::Pretty),
             "/version" | "/version/" => json_answer(&discovery::version(), Layout::Pretty),
             "/metrics" => Ok(self.metrics_answer()),
-            "/openid/v1/jwks" => self.key_set(),
-            "/.well-known/openid-configuration" => self.issuer_document(),
+            // Others can only discover an issuer that is a URL.
+            "/openid/v1/jwks" if self.issuer_is_url() => self.key_set(),
+            "/.well-known/openid-configuration" if self.issuer_is_url() => self.issuer_document(),
             _ => self.discovery_answer(parts, query, path),
         }
     }
@@ -53,17 +54,24 @@ impl ApiServer {
         Answer::new(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", ResponseBody::full(text))
     }
 
+    fn issuer_is_url(&self) -> bool {
+        self.config.issuer.issuer().starts_with("https://")
+    }
+
     fn key_set(&self) -> ApiResult<Answer> {
-        let keys = oidc_discovery::key_set(&self.config.token_keys).map_err(ApiError::internal)?;
+        let keys = oidc_discovery::key_set(&self.config.token_keys.load().keys).map_err(ApiError::internal)?;
         let body = serde_json::to_vec(&keys).map_err(ApiError::internal)?;
         Ok(Answer::new(200, "application/jwk-set+json", ResponseBody::full(body))
             .header(CACHE_CONTROL, "public, max-age=3600"))
     }
 
     fn issuer_document(&self) -> ApiResult<Answer> {
-        let jwks_uri = format!("https://{}/openid/v1/jwks", self.config.address);
-        let document =
-            oidc_discovery::discovery_document(self.config.issuer.issuer(), &jwks_uri, &self.config.token_keys);
+        let jwks_uri = match &self.config.jwks_uri {
+            Some(uri) => uri.clone(),
+            None => format!("https://{}/openid/v1/jwks", self.config.address),
+        };
+        let keys = self.config.token_keys.load();
+        let document = oidc_discovery::discovery_document(self.config.issuer.issuer(), &jwks_uri, &keys.keys);
         Ok(json_answer(&document, Layout::Compact)?.header(CACHE_CONTROL, "public, max-age=3600"))
     }
 

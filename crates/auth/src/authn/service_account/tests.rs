@@ -56,7 +56,7 @@ fn setup() -> Setup {
     let world = Arc::new(World { account: Mutex::new(stored("u1")), secret: Mutex::new(stored("s1")) });
     let tokens = ServiceAccountTokens::new(
         ["https://issuer".to_owned()],
-        vec![key().verifying_key(), issuer.verifying_key()],
+        Arc::new(TokenKeys::new(vec![key().verifying_key(), issuer.verifying_key()])),
         audiences,
         world.clone(),
     );
@@ -80,7 +80,14 @@ impl Setup {
         audiences: TargetAudiences<'_>,
         second: i64,
     ) -> Result<Option<Authentication>, String> {
-        self.tokens.authenticate(&AuthRequest { bearer_token: Some(token), peer: None, audiences, now: at(second) })
+        self.tokens.authenticate(&AuthRequest {
+            bearer_token: Some(token),
+            peer: None,
+            headers: None,
+            path: "",
+            audiences,
+            now: at(second),
+        })
     }
 }
 

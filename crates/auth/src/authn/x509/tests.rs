@@ -58,7 +58,8 @@ fn alice() -> CertificateParams {
 
 fn ask(by: &ClientCertificates, peer: &PeerCertificates, second: i64) -> Result<Option<Arc<UserInfo>>, String> {
     let audiences = TargetAudiences::Server;
-    let request = AuthRequest { bearer_token: None, peer: Some(peer), audiences, now: at(second) };
+    let request =
+        AuthRequest { bearer_token: None, peer: Some(peer), headers: None, path: "", audiences, now: at(second) };
     by.authenticate(&request).map(|a| a.map(|a| a.user))
 }
 
