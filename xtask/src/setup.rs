@@ -6,10 +6,13 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::go_module;
-use crate::tools::{CONTROLLER_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, tools_dir};
+use crate::tools::{CONTROLLER_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, repository_root, tools_dir};
 
 /// The module that carries the conformance tests of CEL.
 const CEL_SPEC: (&str, &str) = ("cel.dev/expr", "0.25.1");
+
+/// Programs under `clients/` that need npm packages.
+const NPM_PROGRAMS: &[&str] = &["oidc-provider"];
 
 /// What to install.
 #[derive(clap::Args, Default)]
@@ -37,6 +40,11 @@ pub fn run(args: &Args) -> Result<()> {
     // Its tests skip by name without it, so a machine that cannot reach the module is not held up.
     if let Err(error) = go_module::directory(module, version) {
         println!("{module} v{version} could not be had, CEL's conformance tests will be skipped: {error:#}");
+    }
+    for program in NPM_PROGRAMS {
+        if let Err(error) = npm(program, &dir) {
+            println!("npm packages of {program} could not be had, its tests will be skipped: {error:#}");
+        }
     }
     println!("tools are in {}", dir.display());
     Ok(())
@@ -67,4 +75,30 @@ fn link(tool: &Tool, dir: &Path) -> Result<()> {
         std::fs::remove_file(&name)?;
     }
     std::os::unix::fs::symlink(tool.versioned_file(), &name).with_context(|| format!("linking {}", name.display()))
+}
+
+/// Installs the packages that a program under `clients/` depends on, unless they are there.
+fn npm(program: &str, tools: &Path) -> Result<()> {
+    let wanted = std::fs::read_to_string(repository_root().join("clients").join(program).join("package.json"))?;
+    let dir = tools.join("npm").join(program);
+    let package = dir.join("package.json");
+    if dir.join("node_modules").is_dir() && std::fs::read_to_string(&package).is_ok_and(|text| text == wanted) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&dir)?;
+    // Written last under its own name: an interrupted installation is begun again.
+    let beside = dir.join("package.json.new");
+    std::fs::write(&beside, &wanted)?;
+    println!("installing npm packages of {program} …");
+    let names: serde_json::Value = serde_json::from_str(&wanted)?;
+    let packages = names["dependencies"].as_object().into_iter().flatten();
+    let packages = packages.map(|(name, version)| format!("{name}@{}", version.as_str().unwrap_or("latest")));
+    let status = std::process::Command::new("npm")
+        .args(["install", "--no-audit", "--no-fund", "--silent", "--no-save", "--prefix"])
+        .arg(&dir)
+        .args(packages)
+        .status()
+        .context("npm (Node 20 or newer) is not on PATH")?;
+    anyhow::ensure!(status.success(), "npm install failed ({status})");
+    Ok(std::fs::rename(beside, package)?)
 }

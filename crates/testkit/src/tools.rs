@@ -1,5 +1,5 @@
-//! Finds the programs that tests run. `cargo xtask setup` puts kubectl and etcd into the tools directory; Go and Python
-//! come from the system, and what is built or installed with them is kept in the tools directory too.
+//! Finds the programs that tests run. `cargo xtask setup` puts kubectl, etcd and npm packages into the tools directory; Go
+//! and Python come from the system, and what is built or installed with them is kept in the tools directory too.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -81,4 +81,15 @@ pub fn python(requirements: &Path) -> Result<PathBuf> {
     // Written last: an interrupted installation is begun again.
     std::fs::write(installed, wanted)?;
     Ok(python)
+}
+
+/// A directory with the npm packages that the program in `source` depends on, in `node_modules`.
+pub fn npm(source: &Path) -> Result<PathBuf> {
+    let name = source.file_name().with_context(|| format!("{} names no program", source.display()))?;
+    let directory = directory()?.join("npm").join(name);
+    let text = |directory: &Path| std::fs::read_to_string(directory.join("package.json")).ok();
+    if !directory.join("node_modules").is_dir() || text(&directory) != text(source) {
+        bail!("the npm packages of {} are missing: run `cargo xtask setup`", name.display());
+    }
+    Ok(directory)
 }

@@ -248,26 +248,6 @@ fn pod_bound_tokens_are_void_where_no_pods_are() {
     );
 }
 
-#[test]
-fn memory_is_bounded_and_keeps_what_is_used() {
-    let token = || Arc::new(VerifiedToken { claims: Claims::default(), user: Arc::new(UserInfo::default()) });
-    let hash = |n: usize| {
-        let mut hash = TokenHash::default();
-        hash[..8].copy_from_slice(&n.to_be_bytes());
-        hash
-    };
-    let mut memory = Generations::default();
-    for n in 0..5 * REMEMBERED_TOKENS {
-        memory.put(hash(n), token());
-        if memory.get(&hash(0)).is_some_and(|(_, age)| age == Age::Old) {
-            memory.put(hash(0), token());
-        }
-    }
-    assert!(memory.young.len() + memory.old.len() <= 2 * REMEMBERED_TOKENS);
-    assert!(memory.get(&hash(0)).is_some(), "used again whenever it aged");
-    assert!(memory.get(&hash(1)).is_none(), "never used again");
-}
-
 proptest! {
     #[test]
     fn no_text_gets_in_or_breaks_anything(token in "[A-Za-z0-9._{}=-]{0,200}") {
@@ -280,4 +260,17 @@ proptest! {
         let token = format!("{}.{}.{signature}", encode(&json!({"alg": alg, "kid": kid})), encode(&claims));
         prop_assert!(!matches!(setup().ask(&token, NOW), Ok(Some(_))));
     }
+}
+
+#[test]
+fn a_withdrawn_key_ends_its_tokens_at_once() {
+    let setup = setup();
+    let token = setup.issue(&["api"], None);
+    assert!(setup.ask(&token, NOW).expect("good").is_some());
+    let other = key();
+    setup.tokens.keys.replace(vec![other.verifying_key()]);
+    assert_eq!(setup.ask(&token, NOW).expect_err("withdrawn"), "invalid signature, no keys found");
+    setup.issuer.replace_key(other);
+    let token = setup.issue(&["api"], None);
+    assert!(setup.ask(&token, NOW).expect("signed by the new key").is_some());
 }

@@ -79,7 +79,7 @@ fn audiences_are_distinct_and_several_only_with_a_policy() {
             "jwt[0].issuer.audienceMatchPolicy: Invalid value: \"All\": audienceMatchPolicy must be empty or MatchAny for single audience"
         ]
     );
-    assert!(issuer_errors("url: 'https://a', audiences: [x, y], audienceMatchPolicy: MatchAny").is_empty());
+    assert!(issuer_errors("url: 'https://a', audiences: [x, z], audienceMatchPolicy: MatchAny").is_empty());
 }
 
 #[test]
