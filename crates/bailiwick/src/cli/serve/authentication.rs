@@ -12,6 +12,7 @@ use bailiwick_auth::authn::webhook::ReviewVersion;
 use crate::cli::duration;
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Authentication")]
 pub struct Flags {
     /// CSV file of static bearer tokens: token,user,uid,"group1,group2".
@@ -40,6 +41,7 @@ pub struct Flags {
 }
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Service-account tokens")]
 struct ServiceAccountFlags {
     /// The issuer named in service-account tokens; by default the URL we serve at. If given several times, the first
@@ -65,6 +67,7 @@ struct ServiceAccountFlags {
 }
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "OpenID Connect")]
 struct OidcFlags {
     /// The URL of the OpenID issuer (https).
@@ -97,6 +100,7 @@ struct OidcFlags {
 }
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Token webhook")]
 struct WebhookFlags {
     /// kubeconfig of a service that is asked about bearer tokens by TokenReviews.
@@ -111,6 +115,7 @@ struct WebhookFlags {
 }
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Front proxy")]
 struct RequestHeaderFlags {
     /// PEM bundle of authorities for the client certificate of a proxy whose headers name the user.

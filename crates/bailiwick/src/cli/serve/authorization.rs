@@ -3,6 +3,7 @@
 use bailiwick::{AuthorizationMode, AuthorizationOptions};
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Authorization")]
 pub struct Flags {
     /// Who may do what: RBAC (system:masters and stored roles and bindings) or AlwaysAllow.

@@ -7,6 +7,7 @@ use bailiwick::StoreOptions;
 use bailiwick_store::{embedded, etcd};
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Store")]
 pub struct Flags {
     /// Keep objects in this etcd cluster instead of the data directory (comma-separated URLs).

@@ -6,6 +6,7 @@ use bailiwick::TlsOptions;
 use bailiwick_server::http::Limits;
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Connections")]
 pub struct Flags {
     /// Serving certificate, instead of one from our own CA.
