@@ -172,7 +172,7 @@ pub(crate) fn audiences_of_agnostic(ours: &[String], target: TargetAudiences<'_>
     match target {
         TargetAudiences::Server => Some(Vec::new()),
         TargetAudiences::Named(named) => {
-            let shared: Vec<String> = ours.iter().filter(|audience| named.contains(audience)).cloned().collect();
+            let shared: Vec<String> = named.iter().filter(|audience| ours.contains(audience)).cloned().collect();
             (!shared.is_empty()).then_some(shared)
         }
     }

@@ -99,14 +99,15 @@ pub fn create(
 
 /// Name and namespace in the body, if there, are those of the URL.
 fn check_identity(account_namespace: &str, account_name: &str, request: &Value) -> ApiResult<()> {
-    let metadata = Path::new("metadata");
-    for (field, found, wanted) in
-        [("name", name(request), account_name), ("namespace", namespace(request), account_namespace)]
-    {
-        if !found.is_empty() && found != wanted {
-            let detail = format!("must match the service account {field} if specified");
-            return Err(invalid(account_name, vec![Error::invalid(&metadata.child(field), found, detail)]));
-        }
+    let (found_name, found_namespace) = (name(request), namespace(request));
+    if !found_namespace.is_empty() && found_namespace != account_namespace {
+        let text = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(ApiError::bad_request(text));
+    }
+    if !found_name.is_empty() && found_name != account_name {
+        let detail = "must match the service account name if specified";
+        let path = Path::new("metadata").child("name");
+        return Err(invalid(account_name, vec![Error::invalid(&path, found_name, detail)]));
     }
     Ok(())
 }
@@ -126,6 +127,9 @@ fn bound_secret(getter: &dyn ServiceAccountGetter, namespace: &str, reference: &
     let (name, uid) = (str_at(reference, &["name"]), str_at(reference, &["uid"]));
     // What does not parse has neither group nor version, as in Go.
     let gv = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", ""));
+    if gv.group.is_empty() && matches!(kind, "Secret" | "Pod" | "Node") && name.is_empty() {
+        return Err(ApiError::bad_request("Name parameter required."));
+    }
     let stored = match (gv.group.as_str(), kind) {
         ("", "Secret") => getter.secret(namespace, name).ok_or_else(|| ApiError::not_found(&core("secrets"), name))?,
         // Kinds tokens can be bound to elsewhere, of which none exist here.

@@ -33,7 +33,14 @@ pub async fn token_review(
             }
             status
         }
-        Err(error) => json!({ "user": {}, "error": error.to_string() }),
+        Err(error) => {
+            // As upstream, what the sender claims of the user stays when nobody is authenticated.
+            let mut status = review.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+            status.remove("authenticated");
+            status.entry("user").or_insert_with(|| json!({}));
+            status.insert("error".into(), error.to_string().into());
+            status.into()
+        }
     };
     Ok(with_status(review, status))
 }

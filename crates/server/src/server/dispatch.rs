@@ -31,8 +31,11 @@ impl ApiServer {
     ) -> ApiResult<Answer> {
         let registry = self.registry.load();
         let Some(served) = registry.get(&info.group, &info.version, &info.resource) else {
-            let native = registry.resources_of(&info.group, &info.version).iter().any(|s| s.resource.custom.is_none());
-            return if native { Err(ApiError::unknown_path()) } else { Ok(Answer::page_not_found()) };
+            return if registry.is_native_group(&info.group) {
+                Err(ApiError::unknown_path())
+            } else {
+                Ok(Answer::page_not_found())
+            };
         };
         if served.resource.custom.is_some() {
             if !is_custom_path(served, info) {
