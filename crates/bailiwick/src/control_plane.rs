@@ -6,7 +6,7 @@ mod store;
 mod tls;
 
 pub use authentication::{
-    AuthenticationOptions, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+    AuthenticationOptions, CustomSigner, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
 };
 pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use store::StoreOptions;
@@ -189,6 +189,7 @@ impl Builder {
         let url = format!("https://{}", reachable(address));
         let rbac = Rbac::default();
         rbac_feed::connect(&rbac, &registry, &caches).await?;
+        let signing = self.authentication.signing(&pki)?;
         let authentication = self.authentication.build(&pki, &lookup, roots, &url)?;
         let config = Config {
             authenticator: authentication.authenticator,
@@ -220,7 +221,7 @@ impl Builder {
             StoreOptions::Embedded(_) => controllers::Servers::One,
             StoreOptions::Etcd(_) => controllers::Servers::Several,
         };
-        let controllers = controllers::start(&server, wanted, &pki, servers);
+        let controllers = controllers::start(&server, wanted, pki.ca_pem, signing, servers);
         Ok(Running {
             address,
             url,

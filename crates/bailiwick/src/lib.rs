@@ -13,6 +13,6 @@ mod rbac_feed;
 
 pub use bailiwick_controllers::Controller;
 pub use control_plane::{
-    AuthenticationOptions, AuthorizationMode, AuthorizationOptions, Builder, ControlPlane, Error, FrontProxyOptions,
-    OidcOptions, Running, ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions,
+    AuthenticationOptions, AuthorizationMode, AuthorizationOptions, Builder, ControlPlane, CustomSigner, Error,
+    FrontProxyOptions, OidcOptions, Running, ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions,
 };
