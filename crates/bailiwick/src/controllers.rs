@@ -31,7 +31,13 @@ pub(crate) struct Started {
 }
 
 /// Starts `controllers` as clients of `server`.
-pub(crate) fn start(server: &Arc<ApiServer>, controllers: Vec<Controller>, pki: &Pki, servers: Servers) -> Started {
+pub(crate) fn start(
+    server: &Arc<ApiServer>,
+    controllers: Vec<Controller>,
+    ca_pem: String,
+    signing: Signing,
+    servers: Servers,
+) -> Started {
     let (shutdown, ended) = oneshot::channel();
     if controllers.is_empty() {
         return Started { shutdown, task: None };
