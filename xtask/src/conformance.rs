@@ -8,10 +8,12 @@ pub(crate) mod diff;
 pub(crate) mod exchange;
 mod generated;
 mod golden;
+mod hook_server;
 pub(crate) mod mask;
 mod select;
 pub(crate) mod servers;
 pub(crate) mod template;
+mod webhooks;
 mod wire;
 
 use std::path::PathBuf;

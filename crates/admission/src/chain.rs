@@ -9,6 +9,8 @@ use bailiwick_machinery::status::ApiResult;
 use serde_json::Value;
 
 use crate::attributes::{Attributes, Operation};
+use crate::plugins::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use crate::webhook::WebhookMetrics;
 use crate::{NamespaceLifecycle, ResourceQuota};
 
 /// The two rounds of admission: first all changes, then all checks of the result.
@@ -26,6 +28,16 @@ pub trait Plugin: Send + Sync {
 
     /// Whether the plugin has anything to do in this phase of this operation.
     fn handles(&self, operation: Operation, phase: Phase) -> bool;
+
+    /// Whether the plugin has anything to say to this very request. Asked before every call, so it must be cheap.
+    fn concerns(&self, _attributes: &Attributes<'_>) -> bool {
+        true
+    }
+
+    /// Whether [`Plugin::validate`] adds to [`Effects`], and must run again when these have become stale.
+    fn has_effects(&self) -> bool {
+        false
+    }
 
     /// Changes or refuses the request.
     async fn mutate(&self, _attributes: &mut Attributes<'_>, _lookup: &dyn Lookup) -> ApiResult<()> {
@@ -79,7 +91,7 @@ pub struct StatusWrite {
 }
 
 /// What must be committed together with the admitted object: all of it or nothing. When one of the writes finds its
-/// object changed, [`Chain::validate`] is to be run again on the current state.
+/// object changed, [`Chain::effects_again`] tells what to write on the current state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
     pub writes: Vec<StatusWrite>,
@@ -113,12 +125,19 @@ fn rank(name: &str) -> Option<usize> {
 /// All plugins, in order.
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
+    webhook_metrics: Option<Arc<WebhookMetrics>>,
 }
 
 impl Default for Chain {
-    /// The plugins that are on by default.
+    /// The plugins that are on by default and need nothing but themselves.
     fn default() -> Self {
-        Self::new(vec![Box::new(NamespaceLifecycle), Box::new(ResourceQuota)])
+        Self::new(vec![
+            Box::new(NamespaceLifecycle),
+            Box::new(CertificateApproval),
+            Box::new(CertificateSigning),
+            Box::new(CertificateSubjectRestriction),
+            Box::new(ResourceQuota),
+        ])
     }
 }
 
@@ -126,14 +145,28 @@ impl Chain {
     /// Puts the plugins in upstream's order.
     pub fn new(mut plugins: Vec<Box<dyn Plugin>>) -> Self {
         plugins.sort_by_key(|plugin| rank(plugin.name()));
-        Self { plugins }
+        Self { plugins, webhook_metrics: None }
+    }
+
+    /// With the metrics that its webhooks keep.
+    #[must_use]
+    pub fn with_webhook_metrics(mut self, metrics: Arc<WebhookMetrics>) -> Self {
+        self.webhook_metrics = Some(metrics);
+        self
+    }
+
+    /// Appends its metrics as Prometheus scrapes them.
+    pub fn encode_metrics(&self, text: &mut String) {
+        if let Some(metrics) = &self.webhook_metrics {
+            metrics.encode(text);
+        }
     }
 
     /// The first round; if a webhook or policy changed the object, all plugins run once more.
     pub async fn mutate(&self, attributes: &mut Attributes<'_>, lookup: &dyn Lookup) -> ApiResult<()> {
         loop {
             for plugin in &self.plugins {
-                if plugin.handles(attributes.operation, Phase::Mutate) {
+                if plugin.handles(attributes.operation, Phase::Mutate) && plugin.concerns(attributes) {
                     plugin.mutate(attributes, lookup).await?;
                 }
             }
@@ -147,7 +180,19 @@ impl Chain {
     pub async fn validate(&self, attributes: &Attributes<'_>, lookup: &dyn Lookup) -> ApiResult<Effects> {
         let mut effects = Effects::default();
         for plugin in &self.plugins {
-            if plugin.handles(attributes.operation, Phase::Validate) {
+            if plugin.handles(attributes.operation, Phase::Validate) && plugin.concerns(attributes) {
+                plugin.validate(attributes, lookup, &mut effects).await?;
+            }
+        }
+        Ok(effects)
+    }
+
+    /// What must be written with an object that has passed [`Chain::validate`], on the current state. The other plugins
+    /// are not asked again: webhooks may have effects of their own.
+    pub async fn effects_again(&self, attributes: &Attributes<'_>, lookup: &dyn Lookup) -> ApiResult<Effects> {
+        let mut effects = Effects::default();
+        for plugin in self.plugins.iter().filter(|plugin| plugin.has_effects()) {
+            if plugin.handles(attributes.operation, Phase::Validate) && plugin.concerns(attributes) {
                 plugin.validate(attributes, lookup, &mut effects).await?;
             }
         }

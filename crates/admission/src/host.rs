@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bailiwick_auth::authz;
 use bailiwick_cel::library::Authorizer;
-use bailiwick_machinery::resource::GroupVersionKind;
+use bailiwick_machinery::resource::{GroupVersion, GroupVersionKind};
 use bailiwick_machinery::{ApiError, UserInfo};
 use serde_json::Value;
 
@@ -33,6 +33,13 @@ impl Equivalent {
     }
 }
 
+/// A resource that serves a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub resource: String,
+    pub namespaced: bool,
+}
+
 /// The server, as one request's admission sees it.
 #[async_trait]
 pub trait Host: Send + Sync {
@@ -46,6 +53,9 @@ pub trait Host: Send + Sync {
     /// Decodes what a plugin made of an object of this kind, as if a client had sent it: unknown fields go, defaults are
     /// filled in. Managers that can no longer be read are as they were `before`.
     fn settle(&self, mutated: Value, before: &Value, kind: KindRef<'_>) -> Result<Value, String>;
+
+    /// The resources that serve a kind.
+    fn resources_of(&self, group_version: &GroupVersion, kind: &str) -> Vec<Mapping>;
 
     /// Decides about access of any user.
     async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision;

@@ -12,14 +12,16 @@ pub mod matching;
 mod namespace_lifecycle;
 mod notes;
 mod options;
+pub mod plugins;
 mod reinvocation;
 mod resource_quota;
 #[cfg(test)]
 mod testing;
+pub mod webhook;
 
 pub use attributes::{Attributes, DryRun, EquivalentsCell, KindRef, Operation, ResourceRef, forbidden};
 pub use chain::{Chain, Effects, Lookup, NamespaceState, Phase, Plugin, StatusWrite};
-pub use host::{Equivalent, Host, Versioned};
+pub use host::{Equivalent, Host, Mapping, Versioned};
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use notes::{AnnotationLevel, AuditAnnotation, Notes};
 pub use options::OperationOptions;

@@ -30,6 +30,10 @@ impl Plugin for ResourceQuota {
         phase == Phase::Validate && operation == Operation::Create
     }
 
+    fn has_effects(&self) -> bool {
+        true
+    }
+
     async fn validate(&self, attributes: &Attributes<'_>, lookup: &dyn Lookup, effects: &mut Effects) -> ApiResult<()> {
         if attributes.namespace.is_empty() || !attributes.subresource.is_empty() || !is_counted(attributes.resource) {
             return Ok(());

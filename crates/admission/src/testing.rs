@@ -11,13 +11,13 @@ use bailiwick_machinery::resource::Storage;
 use bailiwick_machinery::selector::LabelSelector;
 use bailiwick_machinery::strategy::NoRules;
 use bailiwick_machinery::table::{Column, TableConvertor};
-use bailiwick_machinery::{GroupResource, Resource, Scope, UserInfo};
+use bailiwick_machinery::{GroupResource, GroupVersion, Resource, Scope, UserInfo};
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::attributes::EquivalentsCell;
 use crate::{
-    Attributes, DryRun, Equivalent, Host, KindRef, Lookup, NamespaceState, Notes, Operation, OperationOptions,
+    Attributes, DryRun, Equivalent, Host, KindRef, Lookup, Mapping, NamespaceState, Notes, Operation, OperationOptions,
     Reinvocation,
 };
 
@@ -121,6 +121,10 @@ impl Host for TestHost {
 
     fn settle(&self, mutated: Value, _: &Value, _: KindRef<'_>) -> Result<Value, String> {
         Ok(mutated)
+    }
+
+    fn resources_of(&self, _: &GroupVersion, kind: &str) -> Vec<Mapping> {
+        vec![Mapping { resource: format!("{}s", kind.to_lowercase()), namespaced: true }]
     }
 
     async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision {

@@ -20,6 +20,11 @@ use crate::descriptor::{Named, STATUS_VERBS, subresource};
 use crate::fields::{carry_over, each_mut, list, optional_integer, present_mut, put, set_default, text};
 use validation::Via;
 
+/// The organizations that a request (`spec.request`) asks for: groups of the certificate's holder.
+pub fn requested_organizations(request: &str) -> Result<Vec<String>, String> {
+    x509::organizations(request)
+}
+
 /// The descriptors of the group.
 pub fn resources() -> Vec<Resource> {
     let mut requests = Named {

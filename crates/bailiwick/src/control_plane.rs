@@ -1,12 +1,14 @@
 //! Building and running a control plane. Each field has its options, and what they make, in a file of its own.
 
+mod admission;
 mod authentication;
 mod authorization;
 mod store;
 mod tls;
 
+pub use admission::{AdmissionError, AdmissionOptions};
 pub use authentication::{
-    AuthenticationOptions, CustomSigner, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+    AuthenticationOptions, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
 };
 pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use store::StoreOptions;
@@ -17,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_admission::Chain;
+use bailiwick_admission::Plugin;
 use bailiwick_apiextensions::conversion::WebhookConverters;
 use bailiwick_auth::authn::token_file::TokenFileError;
 use bailiwick_auth::authn::x509::RootsError;
@@ -61,6 +63,8 @@ pub enum Error {
     Read { path: PathBuf, source: std::io::Error },
     #[error("cannot listen on {address}: {source}")]
     Listen { address: SocketAddr, source: std::io::Error },
+    #[error("admission: {0}")]
+    Admission(#[from] AdmissionError),
     #[error("first-start objects: {0}")]
     Bootstrap(String),
 }
@@ -73,6 +77,7 @@ pub struct Builder {
     resources: Vec<Resource>,
     authentication: AuthenticationOptions,
     authorization: AuthorizationOptions,
+    admission: AdmissionOptions,
     tls: TlsOptions,
     request_timeout: Duration,
     limits: Limits,
@@ -103,6 +108,7 @@ impl ControlPlane {
             resources: bailiwick_api::native_resources(),
             authentication: AuthenticationOptions::default(),
             authorization: AuthorizationOptions::default(),
+            admission: AdmissionOptions::default(),
             tls: TlsOptions::default(),
             request_timeout: Duration::from_secs(60),
             limits: Limits::default(),
@@ -139,6 +145,19 @@ impl Builder {
     /// Who may do what.
     pub fn authorization(mut self, options: AuthorizationOptions) -> Self {
         self.authorization = options;
+        self
+    }
+
+    /// What writes must pass.
+    pub fn admission(mut self, options: AdmissionOptions) -> Self {
+        self.admission = options;
+        self
+    }
+
+    /// A rule of your own that writes must pass, besides those in the options. Runs after the server's own rules and
+    /// before webhooks.
+    pub fn admission_plugin(mut self, plugin: Box<dyn Plugin>) -> Self {
+        self.admission.plugins.push(plugin);
         self
     }
 
@@ -189,12 +208,11 @@ impl Builder {
         let url = format!("https://{}", reachable(address));
         let rbac = Rbac::default();
         rbac_feed::connect(&rbac, &registry, &caches).await?;
-        let signing = self.authentication.signing(&pki)?;
         let authentication = self.authentication.build(&pki, &lookup, roots, &url)?;
         let config = Config {
             authenticator: authentication.authenticator,
             authorizers: self.authorization.build(rbac),
-            admission: Chain::default(),
+            admission: self.admission.build(&registry, &caches).await?,
             issuer: authentication.issuer,
             token_keys: authentication.token_keys,
             jwks_uri: self.authentication.service_accounts.jwks_uri.clone(),
@@ -221,7 +239,7 @@ impl Builder {
             StoreOptions::Embedded(_) => controllers::Servers::One,
             StoreOptions::Etcd(_) => controllers::Servers::Several,
         };
-        let controllers = controllers::start(&server, wanted, pki.ca_pem, signing, servers);
+        let controllers = controllers::start(&server, wanted, &pki, servers);
         Ok(Running {
             address,
             url,

@@ -10,9 +10,11 @@ mod control_plane;
 mod controllers;
 mod definitions;
 mod rbac_feed;
+mod webhook_feed;
 
 pub use bailiwick_controllers::Controller;
 pub use control_plane::{
-    AuthenticationOptions, AuthorizationMode, AuthorizationOptions, Builder, ControlPlane, CustomSigner, Error,
-    FrontProxyOptions, OidcOptions, Running, ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions,
+    AdmissionError, AdmissionOptions, AuthenticationOptions, AuthorizationMode, AuthorizationOptions, Builder,
+    ControlPlane, Error, FrontProxyOptions, OidcOptions, Running, ServiceAccountOptions, StoreOptions, TlsOptions,
+    TokenWebhookOptions,
 };

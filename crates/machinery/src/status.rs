@@ -36,6 +36,8 @@ pub struct ApiError {
     pub details: Option<Box<Details>>,
     /// For 410 on a list: a token that continues inconsistently.
     pub continue_token: Option<String>,
+    /// A Status that somebody else wrote, an admission webhook, and that is sent as it is.
+    pub foreign: Option<Box<Value>>,
 }
 
 /// Everything that can fail with a Status.
@@ -43,7 +45,7 @@ pub type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, continue_token: None }
+        Self { code, reason, message: message.into(), details: None, continue_token: None, foreign: None }
     }
 
     fn about(mut self, resource: &GroupResource, name: &str) -> Self {
@@ -189,6 +191,9 @@ impl ApiError {
 
     /// The `Status` object.
     pub fn to_status(&self) -> Value {
+        if let Some(foreign) = &self.foreign {
+            return Value::clone(foreign);
+        }
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {
             metadata.insert("continue".into(), token.clone().into());

@@ -108,48 +108,102 @@ impl Limits {
     }
 }
 
+/// Why one step of an operation failed; the operation says what that means for it.
+enum Fault {
+    /// What the pointer's last key would be in is not there.
+    NoContainer,
+    Inner(String),
+}
+
+/// How the reference's library ends its texts.
+const MISSING: &str = "missing value";
+
+impl Fault {
+    fn text(self, no_container: impl FnOnce() -> String, inner: impl FnOnce(String) -> String) -> String {
+        match self {
+            Self::NoContainer => format!("{}: {MISSING}", no_container()),
+            Self::Inner(error) => inner(error),
+        }
+    }
+}
+
 impl Operation {
     fn apply(self, document: &mut Value, limits: &mut Limits) -> Result<(), String> {
         let Self { op, path, from, value } = self;
-        let path = path.ok_or_else(|| format!("{op} operation failed to decode path"));
+        let path = path.ok_or_else(|| match op.as_str() {
+            "replace" | "move" | "test" => {
+                format!("{op} operation failed to decode path: operation missing path field: {MISSING}")
+            }
+            _ => format!("{op} operation failed to decode path: {MISSING}"),
+        });
+        let from = || {
+            from.ok_or_else(|| {
+                format!("{op} operation failed to decode from: operation, missing from field: {MISSING}")
+            })
+        };
+        let to =
+            |op: &str, path: &str| format!("{op} operation does not apply: doc is missing destination path: {path}");
         match op.as_str() {
             "add" => {
                 let (path, height) = (path?, depth(&value));
-                add(document, &path, value)?;
+                add(document, &path, value)
+                    .map_err(|fault| fault.text(|| missing_path(&op, &path), |e| in_path(&op, &path, &e)))?;
                 limits.grown(document, &path, height)
             }
-            "remove" => take(document, &path?).map(drop),
+            "remove" => {
+                let path = path?;
+                let taken = take(document, &path);
+                taken.map(drop).map_err(|fault| fault.text(|| missing_path(&op, &path), |e| in_path(&op, &path, &e)))
+            }
             "replace" => {
                 let (path, height) = (path?, depth(&value));
-                replace(document, &path, value)?;
+                replace(document, &path, value).map_err(|fault| {
+                    let what = |what: &str| format!("replace operation does not apply: doc is missing {what}: {path}");
+                    fault.text(|| what("path"), |_| format!("{}: {MISSING}", what("key")))
+                })?;
                 limits.grown(document, &path, height)
             }
             "move" => {
-                let from = from.ok_or("move operation failed to decode from")?;
-                let value = take(document, &from)?;
+                let from = from()?;
+                let value = take(document, &from).map_err(|fault| {
+                    let key = from.rsplit('/').next().unwrap_or_default();
+                    let missing = || format!("move operation does not apply: doc is missing from path: {from}");
+                    fault.text(missing, |e| in_path(&op, key, &e))
+                })?;
                 let (path, height) = (path?, limits.depth.saturating_sub(from.matches('/').count()));
-                add(document, &path, value)?;
+                add(document, &path, value)
+                    .map_err(|fault| fault.text(|| to(&op, &path), |e| in_path(&op, &path, &e)))?;
                 limits.grown(document, &path, height)
             }
             "copy" => {
-                let from = from.ok_or("copy operation failed to decode from")?;
-                let value = find(document, &from)?.cloned().unwrap_or(Value::Null);
+                let from = from()?;
+                let found = find(document, &from).map_err(|fault| {
+                    let missing = || format!("copy operation does not apply: doc is missing from path: {from}");
+                    fault.text(missing, |e| format!("error in copy for from: '{from}': {e}"))
+                })?;
+                let value = found.cloned().unwrap_or(Value::Null);
                 let path = path?;
                 limits.copied += serde_json::to_string(&value).map_or(usize::MAX, |text| text.len());
                 if limits.copied > MAX_COPIED_BYTES {
                     return Err("accumulated size of copied values too large".to_owned());
                 }
                 let height = limits.depth.saturating_sub(from.matches('/').count());
-                add(document, &path, value)?;
+                add(document, &path, value).map_err(|fault| {
+                    fault.text(|| to(&op, &path), |e| format!("error while adding value during copy: {e}"))
+                })?;
                 limits.grown(document, &path, height)
             }
             "test" => {
                 let path = path?;
-                let found = if path.is_empty() { Some(&*document) } else { find(document, &path)? };
+                let found = if path.is_empty() { Ok(Some(&*document)) } else { find(document, &path) };
+                let found = found.map_err(|fault| {
+                    let missing = || format!("test operation does not apply: is missing path: {path}");
+                    fault.text(missing, |e| in_path(&op, &path, &e))
+                })?;
                 if equal(found.unwrap_or(&Value::Null), &value) {
                     Ok(())
                 } else {
-                    Err(format!("testing value {path} failed"))
+                    Err(format!("testing value {path} failed: test failed"))
                 }
             }
             other => Err(format!("Unexpected kind: {other}")),
@@ -157,9 +211,17 @@ impl Operation {
     }
 }
 
+fn missing_path(op: &str, path: &str) -> String {
+    format!("{op} operation does not apply: doc is missing path: \"{path}\"")
+}
+
+fn in_path(op: &str, path: &str, error: &str) -> String {
+    format!("error in {op} for path: '{path}': {error}")
+}
+
 /// A pointer as the containers to walk through and the last key. What precedes the first slash is ignored.
-fn split(pointer: &str) -> Result<(impl Iterator<Item = String> + '_, String), String> {
-    let (head, last) = pointer.rsplit_once('/').ok_or_else(|| format!("doc is missing path: {pointer:?}"))?;
+fn split(pointer: &str) -> Result<(impl Iterator<Item = String> + '_, String), Fault> {
+    let (head, last) = pointer.rsplit_once('/').ok_or(Fault::NoContainer)?;
     Ok((head.split('/').skip(1).map(unescape), unescape(last)))
 }
 
@@ -167,8 +229,7 @@ fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 
-fn container<'a>(document: &'a mut Value, pointer: &str) -> Result<(&'a mut Value, String), String> {
-    let missing = || format!("doc is missing path: {pointer:?}");
+fn container<'a>(document: &'a mut Value, pointer: &str) -> Result<(&'a mut Value, String), Fault> {
     let (walk, last) = split(pointer)?;
     let mut at = document;
     for key in walk {
@@ -177,14 +238,13 @@ fn container<'a>(document: &'a mut Value, pointer: &str) -> Result<(&'a mut Valu
             Value::Array(items) => index(&key, items.len()).ok().and_then(|i| items.get_mut(i)),
             _ => None,
         }
-        .ok_or_else(missing)?;
+        .ok_or(Fault::NoContainer)?;
     }
-    if at.is_object() || at.is_array() { Ok((at, last)) } else { Err(missing()) }
+    if at.is_object() || at.is_array() { Ok((at, last)) } else { Err(Fault::NoContainer) }
 }
 
 /// The value at a pointer; `None` for an absent field of an object that is there.
-fn find<'a>(document: &'a Value, pointer: &str) -> Result<Option<&'a Value>, String> {
-    let missing = || format!("doc is missing path: {pointer:?}");
+fn find<'a>(document: &'a Value, pointer: &str) -> Result<Option<&'a Value>, Fault> {
     let (walk, last) = split(pointer)?;
     let mut at = document;
     for key in walk {
@@ -193,16 +253,16 @@ fn find<'a>(document: &'a Value, pointer: &str) -> Result<Option<&'a Value>, Str
             Value::Array(items) => index(&key, items.len()).ok().and_then(|i| items.get(i)),
             _ => None,
         }
-        .ok_or_else(missing)?;
+        .ok_or(Fault::NoContainer)?;
     }
     match at {
         Value::Object(fields) => Ok(fields.get(&last)),
         Value::Array(items) => index(&last, items.len()).map(|i| items.get(i)),
-        _ => Err(missing()),
+        _ => Err(Fault::NoContainer),
     }
 }
 
-fn add(document: &mut Value, pointer: &str, value: Value) -> Result<(), String> {
+fn add(document: &mut Value, pointer: &str, value: Value) -> Result<(), Fault> {
     let (at, last) = container(document, pointer)?;
     match at {
         Value::Object(fields) => {
@@ -211,15 +271,15 @@ fn add(document: &mut Value, pointer: &str, value: Value) -> Result<(), String> 
         Value::Array(items) if last == "-" => items.push(value),
         // One more place than there are elements, also when counting from the end.
         Value::Array(items) => items.insert(index(&last, items.len() + 1)?, value),
-        _ => return Err(format!("doc is missing path: {pointer:?}")),
+        _ => return Err(Fault::NoContainer),
     }
     Ok(())
 }
 
-fn replace(document: &mut Value, pointer: &str, value: Value) -> Result<(), String> {
+fn replace(document: &mut Value, pointer: &str, value: Value) -> Result<(), Fault> {
     if pointer.is_empty() {
         if !value.is_object() && !value.is_array() {
-            return Err("replace operation value must be object or array".to_owned());
+            return Err(Fault::Inner("replace operation value must be object or array".to_owned()));
         }
         *document = value;
         return Ok(());
@@ -235,26 +295,27 @@ fn replace(document: &mut Value, pointer: &str, value: Value) -> Result<(), Stri
                 *item = value;
             }
         }
-        _ => return Err(format!("doc is missing path: {pointer:?}")),
+        _ => return Err(Fault::NoContainer),
     }
     Ok(())
 }
 
-fn take(document: &mut Value, pointer: &str) -> Result<Value, String> {
+fn take(document: &mut Value, pointer: &str) -> Result<Value, Fault> {
     let (at, last) = container(document, pointer)?;
     match at {
-        Value::Object(fields) => {
-            fields.remove(&last).ok_or_else(|| format!("Unable to remove nonexistent key: {last}"))
-        }
+        Value::Object(fields) => fields
+            .remove(&last)
+            .ok_or_else(|| Fault::Inner(format!("Unable to remove nonexistent key: {last}: {MISSING}"))),
         Value::Array(items) => Ok(items.remove(index(&last, items.len())?)),
-        _ => Err(format!("doc is missing path: {pointer:?}")),
+        _ => Err(Fault::NoContainer),
     }
 }
 
 /// An index below `length`; negative ones count from the end.
-fn index(token: &str, length: usize) -> Result<usize, String> {
-    let invalid = || format!("Unable to access invalid index: {token}");
-    let number: i64 = token.parse().map_err(|_| invalid())?;
+fn index(token: &str, length: usize) -> Result<usize, Fault> {
+    let invalid = || Fault::Inner(format!("Unable to access invalid index: {token}: invalid index referenced"));
+    let syntax = |_| Fault::Inner(format!("strconv.Atoi: parsing {token:?}: invalid syntax"));
+    let number: i64 = token.parse().map_err(syntax)?;
     let length = i64::try_from(length).map_err(|_| invalid())?;
     let index = if number < 0 { number.saturating_add(length) } else { number };
     usize::try_from(index).ok().filter(|_| index < length).ok_or_else(invalid)

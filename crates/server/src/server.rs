@@ -201,9 +201,6 @@ impl ApiServer {
             Ok(current) => current.map_err(|error| store_error(&error))?,
             Err(_) => return Err(request_timeout()),
         }
-        if bearer_of(parts) == Bearer::ExtraSpace {
-            exchange.warnings.push(bearer::EXTRA_SPACE_WARNING.to_owned());
-        }
         let user = self.authenticate(parts, connection).await?;
         let user = self.impersonate(parts, user, info, query, &exchange.audit).await?;
         self.authorize(&attributes(&user, info, query), &exchange.audit).await?;
@@ -226,9 +223,10 @@ impl ApiServer {
         if let Some(user) = &connection.trusted {
             return Ok(user.clone());
         }
-        let bearer_token = match bearer_of(parts) {
-            Bearer::Token(token) => Some(token),
-            Bearer::Absent | Bearer::ExtraSpace => None,
+        let header = parts.headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
+        let bearer_token = match header.map(bearer::parse) {
+            Some(Bearer::Token(token)) => Some(token),
+            _ => None,
         };
         let request = AuthRequest {
             bearer_token,
@@ -238,15 +236,10 @@ impl ApiServer {
             audiences: TargetAudiences::Server,
             now: Timestamp::now(),
         };
-        // Some tokens have to be asked about elsewhere, and nobody there knows how long our client waits.
-        let ask = async || {
-            let asking = self.config.authenticator.authenticate(&request);
-            tokio::time::timeout(self.config.request_timeout, asking).await.map_err(|_| request_timeout())
-        };
         let complete = self.lookup.is_complete();
-        let mut authenticated = ask().await?;
+        let mut authenticated = self.config.authenticator.authenticate(&request).await;
         if authenticated.is_err() && !complete && self.loaded_missed().await? == Loaded::More {
-            authenticated = ask().await?;
+            authenticated = self.config.authenticator.authenticate(&request).await;
         }
         match authenticated {
             Ok(authentication) => Ok(authentication.user),
@@ -346,11 +339,6 @@ impl ApiServer {
             }
         }
     }
-}
-
-fn bearer_of(parts: &Parts) -> Bearer<'_> {
-    let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    header.map_or(Bearer::Absent, bearer::parse)
 }
 
 fn attributes<'a>(user: &'a UserInfo, info: &'a RequestInfo, query: &'a Query) -> Attributes<'a> {

@@ -6,6 +6,7 @@
 mod ca_bundle;
 mod endpoint;
 mod fetch;
+mod go_reason;
 mod kubeconfig;
 
 use std::time::Duration;
@@ -61,6 +62,15 @@ impl Error {
     }
 }
 
+/// What a server answered, whatever it is.
+#[derive(Clone, Debug)]
+pub struct RawAnswer {
+    pub status: u16,
+    /// Empty when it did not say.
+    pub content_type: String,
+    pub body: Bytes,
+}
+
 /// A webhook that can be called.
 pub struct Webhook {
     endpoint: Endpoint,
@@ -80,6 +90,32 @@ impl Webhook {
         parsed.map_err(|error| Error::Url(endpoint.url.clone(), error.to_string()))?;
         let client = Client::builder(TokioExecutor::new()).build(endpoint.connector()?);
         Ok(Self { endpoint, timeout, client })
+    }
+
+    /// Sends a body and gives whatever comes back within `timeout`, of which the server is told.
+    pub async fn post(&self, body: Vec<u8>, timeout: Duration) -> Result<RawAnswer, Error> {
+        let url = format!("{}?timeout={}s", self.endpoint.url, timeout.as_millis().div_ceil(1000));
+        let exchange = async {
+            let failed = |reason: String| Error::Call { url: url.clone(), reason };
+            let mut request = Request::post(url.as_str())
+                .header(CONTENT_TYPE, "application/json")
+                .header(ACCEPT, "application/json, */*");
+            if let Some(value) = self.endpoint.authorization().await? {
+                request = request.header(AUTHORIZATION, value);
+            }
+            let request = request.body(Full::from(body)).map_err(|error| failed(error.to_string()))?;
+            let response = self.client.request(request).await.map_err(|error| failed(go_reason::of(&error, &url)))?;
+            let status = response.status().as_u16();
+            let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let content_type = content_type.unwrap_or_default().to_owned();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| failed(error.to_string()))?.to_bytes();
+            Ok(RawAnswer { status, content_type, body })
+        };
+        match tokio::time::timeout(timeout, exchange).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Timeout(url)),
+        }
     }
 
     /// Sends a review and gives the review that comes back.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{definition, template};
+use super::{definition, template, webhooks};
 
 /// One file of cases about one subject.
 #[derive(Debug)]
@@ -234,6 +234,7 @@ fn expand_each(mut raw: Map<String, Value>) -> Result<Vec<Map<String, Value>>> {
 /// A case with a single request may have the request's keys beside its name.
 fn case_from(mut raw: Map<String, Value>) -> Result<Case> {
     let definition = raw.remove("crd").map(definition::steps).transpose()?;
+    let webhooks = raw.remove("webhooks").map(webhooks::steps).transpose()?;
     if raw.contains_key("request") {
         let mut step = Map::new();
         let own: Vec<String> =
@@ -246,6 +247,7 @@ fn case_from(mut raw: Map<String, Value>) -> Result<Case> {
         raw.insert("steps".to_owned(), Value::Array(vec![Value::Object(step)]));
     }
     let mut case: Case = serde_json::from_value(Value::Object(raw))?;
+    case.setup.extend(webhooks.into_iter().flatten());
     case.setup.splice(0..0, definition.into_iter().flatten());
     for step in case.setup.iter_mut().chain(case.steps.iter_mut()) {
         if let Value::String(request) = step {

@@ -15,6 +15,7 @@ static REVISION_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)(resou
 static TOO_OLD: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d+ \(\d+\)"));
 static WHOLE_OBJECT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"Invalid value: "\{.*\}": "#));
 static SCHEME: LazyLock<Regex> = LazyLock::new(|| pattern(r#"in scheme "[^"]*""#));
+static HOOK: LazyLock<Regex> = LazyLock::new(|| pattern(r"https://127\.0\.0\.1:\d+/hook"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d+[smhd]){1,2}$"));
 
 /// A generated name keeps this much of its prefix.
@@ -67,6 +68,7 @@ impl<'a> Masker<'a> {
         let masked = WHOLE_OBJECT.replace_all(&masked, "Invalid value: \"<object>\": ");
         // The name of a Go source file, which depends on how kube-apiserver was built.
         let masked = SCHEME.replace_all(&masked, "in scheme \"<scheme>\"");
+        let masked = HOOK.replace_all(&masked, "<hook>");
         let masked = TOO_OLD.replace_all(&masked, "<rv> (<rv>)");
         let masked = REVISION_IN_TEXT.replace_all(&masked, "${1}<rv>");
         self.prefixes.iter().fold(masked.into_owned(), |text, prefix| mask_generated_names(&text, prefix))

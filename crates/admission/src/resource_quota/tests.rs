@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::testing::{World, request, resource};
-use crate::{Chain, DryRun, Effects, NamespaceState, Operation};
+use crate::{Chain, DryRun, Effects, Operation};
 
 fn quota(hard: Value, used: Value) -> Value {
     json!({

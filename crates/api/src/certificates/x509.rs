@@ -30,6 +30,18 @@ pub(super) fn check_request(encoded: &str) -> Result<(), String> {
     })
 }
 
+/// The organizations a request asks for, which become groups of the certificate's holder.
+pub(super) fn organizations(encoded: &str) -> Result<Vec<String>, String> {
+    let text = decoded(encoded);
+    let block = match first_block(&text) {
+        Some((block, _)) if block.label == "CERTIFICATE REQUEST" => block,
+        _ => return Err(NOT_A_REQUEST.to_owned()),
+    };
+    let (_, request) = X509CertificationRequest::from_der(&block.der).map_err(malformed)?;
+    let subject = &request.certification_request_info.subject;
+    Ok(subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect())
+}
+
 fn signature_failure(key: &Oid<'_>) -> String {
     if *key == OID_KEY_TYPE_EC_PUBLIC_KEY {
         "x509: ECDSA verification failure".to_owned()

@@ -1,5 +1,6 @@
 //! `bailiwick serve`: the API server until it is told to stop. The flags of each field are in a file of their own.
 
+mod admission;
 mod authentication;
 mod authorization;
 mod store;
@@ -36,6 +37,8 @@ pub struct Args {
     #[command(flatten)]
     authorization: authorization::Flags,
     #[command(flatten)]
+    admission: admission::Flags,
+    #[command(flatten)]
     tls: tls::Flags,
 }
 
@@ -50,6 +53,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         .store(args.store.options()?)
         .authentication(args.authentication.options()?)
         .authorization(args.authorization.options())
+        .admission(args.admission.options())
         .tls(args.tls.options())
         .request_timeout(Duration::from_secs(args.request_timeout_seconds))
         .limits(args.tls.limits())

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bailiwick_admission::{Equivalent, Host, KindRef};
+use bailiwick_admission::{Equivalent, Host, KindRef, Mapping};
 use bailiwick_auth::authz;
 use bailiwick_cel::library::{AccessDecision, AccessRequest, AccessTarget, Authorizer, Subject};
 use bailiwick_machinery::UserInfo;
-use bailiwick_machinery::resource::GroupVersionKind;
+use bailiwick_machinery::resource::{GroupVersion, GroupVersionKind};
 use bailiwick_merge::apply::validate_managed_fields;
 use bailiwick_schema::decode;
 use bailiwick_schema::structural::{self, MalformedFields, PruneOptions, Root, UnknownFields};
@@ -133,14 +133,15 @@ impl Host for RequestHost<'_> {
             (None, Some(custom)) => {
                 let mut value = mutated;
                 structural::whole_floats(&mut value);
-                structural::coerce_metadata(&mut value, MalformedFields::Refuse).map_err(|error| error.to_string())?;
+                // Dropped rather than refused, as upstream does with what did not come from the client.
+                structural::coerce_metadata(&mut value, MalformedFields::Drop).map_err(|error| error.to_string())?;
                 if let Some(schema) = custom.schema() {
                     if !custom.preserve_unknown_fields {
                         let options = PruneOptions { root: Root::Resource, unknown_fields: UnknownFields::Ignore };
                         structural::prune(&mut value, schema, options);
                         structural::drop_nulls(&mut value, schema);
                     }
-                    structural::coerce(&mut value, schema, Root::Value, MalformedFields::Refuse)
+                    structural::coerce(&mut value, schema, Root::Value, MalformedFields::Drop)
                         .map_err(|error| error.to_string())?;
                 }
                 value
@@ -152,6 +153,18 @@ impl Host for RequestHost<'_> {
         }
         self.keep_managers(&mut settled, before);
         Ok(settled)
+    }
+
+    fn resources_of(&self, group_version: &GroupVersion, kind: &str) -> Vec<Mapping> {
+        let registry = self.rq.server.registry.load();
+        let served = registry.resources_of(&group_version.group, &group_version.version).into_iter();
+        let served = served.filter(|served| served.resource.kind == kind);
+        served
+            .map(|served| Mapping {
+                resource: served.resource.plural.clone(),
+                namespaced: served.resource.namespaced(),
+            })
+            .collect()
     }
 
     async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision {

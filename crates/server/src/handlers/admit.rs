@@ -85,8 +85,16 @@ pub async fn mutate_create(rq: &Request<'_>, mut value: Value, run: Run) -> ApiR
     Ok(value)
 }
 
+/// Whether the chain has already let an object pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    NotYet,
+    /// Only what is to be committed with it has become stale.
+    Before,
+}
+
 /// Lets the chain refuse a new object; gives the operations to commit with it.
-pub async fn validate_create(rq: &Request<'_>, value: &mut Value, run: Run) -> ApiResult<Vec<Op>> {
+pub async fn validate_create(rq: &Request<'_>, value: &mut Value, run: Run, passed: Passed) -> ApiResult<Vec<Op>> {
     let name = created_name(rq, value);
     let write = Write {
         operation: Operation::Create,
@@ -98,14 +106,19 @@ pub async fn validate_create(rq: &Request<'_>, value: &mut Value, run: Run) -> A
         run,
     };
     let host = RequestHost::new(rq);
-    let effects = rq.server.config.admission.validate(&attributes(rq, &host, write), &*rq.server.lookup).await?;
+    let (chain, lookup) = (&rq.server.config.admission, &*rq.server.lookup);
+    let attributes = attributes(rq, &host, write);
+    let effects = match passed {
+        Passed::NotYet => chain.validate(&attributes, lookup).await?,
+        Passed::Before => chain.effects_again(&attributes, lookup).await?,
+    };
     effects.writes.iter().map(|status| status_op(rq, status)).collect()
 }
 
 /// Lets the chain change and refuse what is answered and not stored: a review, a token request.
 pub async fn answered(rq: &Request<'_>, value: Value, run: Run) -> ApiResult<Value> {
     let mut value = mutate_create(rq, value, run).await?;
-    validate_create(rq, &mut value, run).await?;
+    validate_create(rq, &mut value, run, Passed::NotYet).await?;
     Ok(value)
 }
 

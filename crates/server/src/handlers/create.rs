@@ -8,7 +8,7 @@ use bailiwick_store::{Expect, Op};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::admit;
+use super::admit::{self, Passed};
 use super::body::decode_object;
 use super::managed_fields::{self, Tracking};
 use super::request::{Reply, Request};
@@ -43,12 +43,14 @@ pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run, trackin
     managed_fields::create(rq, &mut value, tracking);
     let generated = object::name(&value).is_empty() && !object::meta_str(&value, "generateName").is_empty();
     let mut candidate = admit::mutate_create(rq, value, run).await?;
+    write::settle_namespace(rq, &mut candidate)?;
     let generated = generated && object::name(&candidate).is_empty();
     write::stamp_new(rq, &mut candidate);
     // Only a name that is made up anew needs the object as it was before the type's rules saw it.
     let unnamed = generated.then(|| candidate.clone());
     let mut collisions = 0;
     let mut prepared = false;
+    let mut passed = Passed::NotYet;
     for _ in 0..CONFLICT_RETRIES {
         if !prepared {
             if let Some(unnamed) = &unnamed {
@@ -59,7 +61,8 @@ pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run, trackin
             write::before_create(rq, &mut candidate)?;
             prepared = true;
         }
-        let charges = admit::validate_create(rq, &mut candidate, run).await?;
+        let charges = admit::validate_create(rq, &mut candidate, run, passed).await?;
+        passed = Passed::Before;
         match store_new(rq, &candidate, run, charges).await? {
             Written::Done(created) => return Ok(created),
             Written::LostCompanion => {
@@ -71,6 +74,7 @@ pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run, trackin
                     return Err(already_exists(rq, object::name(&candidate)).await);
                 }
                 prepared = false;
+                passed = Passed::NotYet;
             }
         }
     }

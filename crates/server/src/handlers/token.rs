@@ -10,7 +10,7 @@ use super::admit;
 use super::body::decode_object;
 use super::managed_fields;
 use super::request::{Reply, Request};
-use super::write::Run;
+use super::write::{self, Run};
 use crate::http::ResponseBody;
 use crate::lookup::Loaded;
 
@@ -20,6 +20,7 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let encoder = rq.encoder(Answer::Object)?;
     let mut request = decode_object(rq, &body, options.field_validation)?;
     token_request::default(&mut request);
+    write::settle_namespace(rq, &mut request)?;
     managed_fields::create_virtual(rq, &mut request, &options.manager(rq.user_agent()));
     let run = Run::from(options.dry_run);
     let request = admit::answered(rq, request, run).await?;
@@ -34,7 +35,6 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
         Err(_) if !complete && rq.server.loaded_missed().await? == Loaded::More => issue()?,
         issued => issued?,
     };
-    rq.audit.annotate("authentication.kubernetes.io/issued-credential-id", answer.credential_id);
     answer.warnings.into_iter().for_each(|warning| rq.warn(warning));
     Ok(Reply::new(201, encoder.content_type(), ResponseBody::full(encoder.value(&answer.object)?)))
 }

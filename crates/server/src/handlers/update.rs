@@ -114,6 +114,7 @@ async fn attempt(
         }
     };
     let conditional = check_versions(rq, &mut new, &old)?;
+    write::settle_namespace(rq, &mut new)?;
     write::before_update(rq, &mut new, &old)?;
     // Times alone are no change.
     revert_managed_times(&mut new, &old);

@@ -50,7 +50,8 @@ impl ApiServer {
     }
 
     fn metrics_answer(&self) -> Answer {
-        let text = self.metrics.encode(&self.caches);
+        let mut text = self.metrics.encode(&self.caches);
+        self.config.admission.encode_metrics(&mut text);
         Answer::new(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", ResponseBody::full(text))
     }
 

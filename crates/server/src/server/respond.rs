@@ -168,25 +168,30 @@ async fn compress(answer: &mut Answer, parts: &Parts) -> bool {
 /// Warnings as kubectl shows them: `299 - "text"`, quotes and backslashes escaped, control characters dropped.
 fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
     /// All warnings of an answer together, as upstream, so that headers stay within limits.
-    const WARNINGS_BYTES_MAX: usize = 4 * 1024;
-    let mut total = 0;
-    let mut seen: Vec<&str> = Vec::new();
-    for warning in warnings {
-        if seen.contains(&warning.as_str()) {
-            continue;
+    const WARNINGS_CHARS_MAX: usize = 4 * 1024;
+    /// What is left of each once they are too long together.
+    const WARNING_CHARS_MAX: usize = 256;
+    let mut distinct: Vec<&str> = Vec::new();
+    for warning in warnings.iter().map(String::as_str).filter(|warning| !warning.is_empty()) {
+        if !distinct.contains(&warning) {
+            distinct.push(warning);
         }
-        seen.push(warning);
+    }
+    let total: usize = distinct.iter().map(|warning| warning.chars().count()).sum();
+    let longest = if total > WARNINGS_CHARS_MAX { WARNING_CHARS_MAX } else { WARNINGS_CHARS_MAX };
+    let mut written = 0;
+    for warning in distinct {
+        if written >= WARNINGS_CHARS_MAX {
+            return;
+        }
+        written += warning.chars().count().min(longest);
         let escaped: String = warning
             .chars()
+            .take(longest)
             .filter(|c| !c.is_control())
             .flat_map(|c| (matches!(c, '"' | '\\')).then_some('\\').into_iter().chain([c]))
             .collect();
-        let text = format!("299 - \"{escaped}\"");
-        total += text.len();
-        if total > WARNINGS_BYTES_MAX {
-            return;
-        }
-        if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{escaped}\"").as_bytes()) {
             headers.append(WARNING, value);
         }
     }

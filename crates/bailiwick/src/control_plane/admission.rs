@@ -1,0 +1,128 @@
+//! What stands between an authorized write and the store: the options, and the chain of plugins they make.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bailiwick_admission::plugins::certificates::{
+    CertificateApproval, CertificateSigning, CertificateSubjectRestriction,
+};
+use bailiwick_admission::plugins::event_rate_limit::EventRateLimit;
+use bailiwick_admission::plugins::owner_references::OwnerReferencesPermissionEnforcement;
+use bailiwick_admission::plugins::{Known, UnknownPlugins, check_names, known};
+use bailiwick_admission::webhook::{MutatingWebhooks, ValidatingWebhooks, WebhookIndex, WebhookKind, WebhookMetrics};
+use bailiwick_admission::{Chain, NamespaceLifecycle, Plugin, ResourceQuota};
+use bailiwick_machinery::yaml;
+use bailiwick_server::Registry;
+use bailiwick_server::cache::Caches;
+use serde_json::Value;
+
+use crate::webhook_feed;
+
+/// Which plugins run, and with what configuration.
+#[derive(Default)]
+pub struct AdmissionOptions {
+    /// Plugins to run besides those that run by default.
+    pub enable: Vec<String>,
+    /// Plugins not to run although they would.
+    pub disable: Vec<String>,
+    /// An AdmissionConfiguration of apiserver.config.k8s.io.
+    pub config_file: Option<PathBuf>,
+    /// Plugins compiled in. They run after those of the server and before webhooks, unless they are disabled.
+    pub plugins: Vec<Box<dyn Plugin>>,
+}
+
+/// Why the plugins cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmissionError {
+    #[error(transparent)]
+    Names(#[from] UnknownPlugins),
+    #[error("failed to read plugin config: unable to read admission control configuration from {path:?} [{source}]")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("failed to read plugin config: {path}: {reason}")]
+    Configuration { path: PathBuf, reason: String },
+    #[error("failed to initialize admission plugin {name:?}: {reason}")]
+    Plugin { name: &'static str, reason: String },
+}
+
+impl AdmissionOptions {
+    /// Puts the chain together; its webhooks are fed with the stored configurations.
+    pub(super) async fn build(self, registry: &Registry, caches: &Arc<Caches>) -> Result<Chain, super::Error> {
+        let own: Vec<&str> = self.plugins.iter().map(|plugin| plugin.name()).collect();
+        check_names(&self.enable, &self.disable, &own).map_err(AdmissionError::Names)?;
+        let listed = |names: &[String], name: &str| names.iter().any(|listed| listed == name);
+        let runs = |name: &str| match known(name) {
+            Some(Known::OnByDefault) | None => !listed(&self.disable, name),
+            Some(_) => listed(&self.enable, name),
+        };
+        for name in self.enable.iter().filter(|name| known(name) == Some(Known::NothingToDo)) {
+            tracing::warn!(name, "the admission plugin has nothing to do here");
+        }
+        let configuration = Configuration::read(self.config_file.as_deref())?;
+        let mut plugins: Vec<Box<dyn Plugin>> = vec![
+            Box::new(NamespaceLifecycle),
+            Box::new(CertificateApproval),
+            Box::new(CertificateSigning),
+            Box::new(CertificateSubjectRestriction),
+            Box::new(OwnerReferencesPermissionEnforcement),
+            Box::new(ResourceQuota),
+        ];
+        if runs("EventRateLimit") {
+            let name = "EventRateLimit";
+            let limits = EventRateLimit::from_configuration(configuration.of(name)?.as_ref());
+            plugins.push(Box::new(limits.map_err(|reason| AdmissionError::Plugin { name, reason })?));
+        }
+        let metrics = Arc::new(WebhookMetrics::default());
+        let (mutating, validating) =
+            (WebhookIndex::new(WebhookKind::Mutating), WebhookIndex::new(WebhookKind::Validating));
+        webhook_feed::connect([&mutating, &validating], registry, caches).await?;
+        plugins.push(Box::new(MutatingWebhooks::new(mutating, metrics.clone())));
+        plugins.push(Box::new(ValidatingWebhooks::new(validating, metrics.clone())));
+        plugins.retain(|plugin| runs(plugin.name()));
+        plugins.extend(self.plugins.into_iter().filter(|plugin| !listed(&self.disable, plugin.name())));
+        Ok(Chain::new(plugins).with_webhook_metrics(metrics))
+    }
+}
+
+/// The file that configures plugins.
+struct Configuration {
+    path: PathBuf,
+    plugins: Vec<Value>,
+}
+
+impl Configuration {
+    fn read(path: Option<&Path>) -> Result<Self, AdmissionError> {
+        let Some(path) = path else { return Ok(Self { path: PathBuf::new(), plugins: Vec::new() }) };
+        let configuration = document(path)?;
+        let text = |field: &str| configuration.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if !matches!(version, "apiserver.config.k8s.io/v1" | "apiserver.k8s.io/v1alpha1")
+            || kind != "AdmissionConfiguration"
+        {
+            let reason =
+                format!("no kind {kind:?} is registered for version {version:?} in scheme \"apiserver.config.k8s.io\"");
+            return Err(AdmissionError::Configuration { path: path.to_owned(), reason });
+        }
+        let plugins = configuration.get("plugins").and_then(Value::as_array).cloned().unwrap_or_default();
+        Ok(Self { path: path.to_owned(), plugins })
+    }
+
+    /// The configuration of a plugin: nested, or in a file of its own beside this one.
+    fn of(&self, plugin: &str) -> Result<Option<Value>, AdmissionError> {
+        let Some(entry) = self.plugins.iter().find(|entry| entry["name"] == plugin) else { return Ok(None) };
+        if let Some(nested) = entry.get("configuration").filter(|nested| !nested.is_null()) {
+            return Ok(Some(nested.clone()));
+        }
+        match entry.get("path").and_then(Value::as_str).filter(|path| !path.is_empty()) {
+            None => Ok(None),
+            Some(path) => document(&self.path.parent().unwrap_or(Path::new("")).join(path)).map(Some),
+        }
+    }
+}
+
+fn document(path: &Path) -> Result<Value, AdmissionError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| AdmissionError::Read { path: path.to_owned(), source })?;
+    let decoded = yaml::decode(&text);
+    let invalid = |reason: String| AdmissionError::Configuration { path: path.to_owned(), reason };
+    decoded.map(|decoded| decoded.value).map_err(|error| invalid(error.to_string()))
+}
