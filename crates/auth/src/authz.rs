@@ -1,19 +1,29 @@
 //! From a user and a request to a decision.
 //!
 //! [`Authorizers`] asks its authorizers in order; the first that allows or denies decides, and where none has an opinion
-//! the request is refused with all their reasons. Decisions are made from memory and borrow everything they look at.
+//! the request is refused with all their reasons. All but webhooks decide from memory and borrow everything they look at.
 
 mod builtin;
+mod chain;
+pub mod config;
+pub mod coverage;
+pub mod defaults;
+pub mod escalation;
+pub mod explain;
 pub mod rbac;
 mod rule;
+pub mod webhook;
 
 use std::fmt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bailiwick_machinery::status::Details;
 use bailiwick_machinery::{ApiError, GroupResource, UserInfo};
 
-pub use builtin::{AlwaysAllow, BasicAccess, SystemMasters};
+pub use self::explain::{Explanation, Step};
+pub use builtin::{AlwaysAllow, AlwaysDeny, BasicAccess, SystemMasters};
+pub use chain::{Authorizers, Link};
 pub use rule::PolicyRule;
 
 /// A request as authorization sees it.
@@ -53,8 +63,9 @@ pub enum Reason {
     #[default]
     None,
     Static(&'static str),
-    Shared(Arc<str>),
     Owned(String),
+    /// A binding allowed it.
+    Granted(Box<rbac::GrantReason>),
 }
 
 impl Reason {
@@ -62,8 +73,8 @@ impl Reason {
         match self {
             Self::None => "",
             Self::Static(text) => text,
-            Self::Shared(text) => text,
             Self::Owned(text) => text,
+            Self::Granted(grant) => grant.as_str(),
         }
     }
 }
@@ -89,6 +100,21 @@ pub enum Decision {
     Allow(Reason),
     Deny(Reason),
     NoOpinion(Reason),
+    /// The authorizer could not decide; what that comes to, and why.
+    Failed {
+        on_error: OnError,
+        reason: Reason,
+        error: String,
+    },
+}
+
+/// What becomes of a request that an authorizer could not decide about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// It is refused.
+    Deny,
+    /// The next authorizer is asked.
+    NoOpinion,
 }
 
 impl Decision {
@@ -97,8 +123,30 @@ impl Decision {
     }
 
     pub fn reason(&self) -> &str {
-        let (Self::Allow(reason) | Self::Deny(reason) | Self::NoOpinion(reason)) = self;
+        let (Self::Allow(reason) | Self::Deny(reason) | Self::NoOpinion(reason) | Self::Failed { reason, .. }) = self;
         reason.as_str()
+    }
+
+    /// Why it could not be decided.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Failed { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The refusal of a request that is not allowed: 403, or 500 when that could not be decided.
+    pub fn require(&self, attributes: &Attributes<'_>) -> Result<(), ApiError> {
+        match self {
+            Self::Allow(_) => Ok(()),
+            Self::Failed { error, .. } => Err(ApiError::internal(error)),
+            refused => Err(forbidden(attributes, refused.reason())),
+        }
+    }
+
+    /// Whether the request is refused for good, so that nobody else is asked.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Deny(_) | Self::Failed { on_error: OnError::Deny, .. })
     }
 }
 
@@ -108,6 +156,8 @@ pub struct Rules {
     pub rules: Vec<Arc<PolicyRule>>,
     /// What could not be resolved.
     pub errors: Vec<String>,
+    /// Whether an authorizer that cannot list its rules may allow more.
+    pub incomplete: bool,
 }
 
 /// One source of decisions, answered from memory.
@@ -116,50 +166,21 @@ pub trait Authorizer: Send + Sync {
 
     /// Adds the rules that hold for `user` in `namespace`, for SelfSubjectRulesReview.
     fn rules_for(&self, user: &UserInfo, namespace: &str, rules: &mut Rules);
+
+    /// What there is to say about the decision.
+    fn explain(&self, attributes: &Attributes<'_>) -> Step;
 }
 
-/// The whole of authorization.
-pub struct Authorizers {
-    local: Vec<Box<dyn Authorizer>>,
-}
+/// A source of decisions that has to be waited for.
+#[async_trait]
+pub trait RemoteAuthorizer: Send + Sync {
+    async fn authorize(&self, attributes: &Attributes<'_>) -> Decision;
 
-impl Authorizers {
-    pub fn new(local: Vec<Box<dyn Authorizer>>) -> Self {
-        Self { local }
-    }
+    /// What there is to say about the decision.
+    async fn explain(&self, attributes: &Attributes<'_>) -> Step;
 
-    /// Decides. Asynchronous because remote authorizers (webhooks) belong here too.
-    pub async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-        let mut reasons: Vec<Reason> = Vec::new();
-        for authorizer in &self.local {
-            match authorizer.authorize(attributes) {
-                Decision::NoOpinion(reason) if reason.as_str().is_empty() => {}
-                Decision::NoOpinion(reason) => reasons.push(reason),
-                decided => return decided,
-            }
-        }
-        Decision::NoOpinion(match reasons.len() {
-            0 | 1 => reasons.pop().unwrap_or_default(),
-            _ => Reason::Owned(reasons.iter().map(Reason::as_str).collect::<Vec<_>>().join("\n")),
-        })
-    }
-
-    /// The 403 of a request that is not allowed.
-    pub async fn require(&self, attributes: &Attributes<'_>) -> Result<(), ApiError> {
-        match self.authorize(attributes).await {
-            Decision::Allow(_) => Ok(()),
-            refused => Err(forbidden(attributes, refused.reason())),
-        }
-    }
-
-    /// The rules that hold for `user` in `namespace`.
-    pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> Rules {
-        let mut rules = Rules::default();
-        for authorizer in &self.local {
-            authorizer.rules_for(user, namespace, &mut rules);
-        }
-        rules
-    }
+    /// Why it cannot list anybody's rules.
+    fn rules_error(&self) -> String;
 }
 
 /// The 403 that says what was refused.

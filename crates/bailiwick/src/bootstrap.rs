@@ -1,5 +1,7 @@
 //! Objects every control plane has from its first start, made through the API like all others.
 
+mod roles;
+
 use std::sync::Arc;
 
 use bailiwick_machinery::user::UserInfo;
@@ -25,6 +27,7 @@ pub async fn ensure_objects(server: &Arc<ApiServer>) -> Result<(), String> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         ensure(server, &connection, "/api/v1/namespaces", name, &namespace).await?;
     }
+    roles::ensure(server, &connection).await?;
     for object in bailiwick_api::flowcontrol::bootstrap_objects() {
         let kind = object["kind"].as_str().unwrap_or_default();
         let plural = if kind == "FlowSchema" { "flowschemas" } else { "prioritylevelconfigurations" };

@@ -1,5 +1,6 @@
 //! The command line: parses, sets up logs, runs one subcommand.
 
+mod auth;
 mod controllers;
 mod crd;
 mod duration;
@@ -35,6 +36,9 @@ enum LoggingFormat {
 enum Command {
     /// Run the API server.
     Serve(Box<serve::Args>),
+    /// Tools for authorization.
+    #[command(subcommand)]
+    Auth(auth::Command),
     /// Run the generic controllers against a server.
     Controllers(controllers::Args),
     /// Tools for CustomResourceDefinitions.
@@ -56,6 +60,7 @@ pub fn run() -> ExitCode {
     }
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(*args),
+        Command::Auth(command) => auth::run(command),
         Command::Controllers(args) => controllers::run(args),
         Command::Crd(command) => crd::run(command),
         Command::Snapshot(command) => snapshot::run(command),

@@ -10,7 +10,9 @@ pub use admission::{AdmissionError, AdmissionOptions};
 pub use authentication::{
     AuthenticationOptions, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
 };
-pub use authorization::{AuthorizationMode, AuthorizationOptions};
+pub use authorization::{
+    AuthorizationError, AuthorizationMode, AuthorizationOptions, AuthorizerOptions, WebhookOptions,
+};
 pub use store::StoreOptions;
 pub use tls::TlsOptions;
 
@@ -65,6 +67,8 @@ pub enum Error {
     Listen { address: SocketAddr, source: std::io::Error },
     #[error("admission: {0}")]
     Admission(#[from] AdmissionError),
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
     #[error("first-start objects: {0}")]
     Bootstrap(String),
 }
@@ -207,11 +211,12 @@ impl Builder {
         let address = listener.local_addr().map_err(|source| Error::Listen { address: self.listen, source })?;
         let url = format!("https://{}", reachable(address));
         let rbac = Rbac::default();
-        rbac_feed::connect(&rbac, &registry, &caches).await?;
+        let stored_roles = rbac_feed::connect(&rbac, &registry, &caches).await?;
+        let authorization = self.authorization.build(rbac, stored_roles)?;
         let authentication = self.authentication.build(&pki, &lookup, roots, &url)?;
         let config = Config {
             authenticator: authentication.authenticator,
-            authorizers: self.authorization.build(rbac),
+            authorizers: authorization.authorizers,
             admission: self.admission.build(&registry, &caches).await?,
             issuer: authentication.issuer,
             token_keys: authentication.token_keys,
@@ -230,6 +235,7 @@ impl Builder {
         }
         bootstrap::ensure_objects(&server).await.map_err(Error::Bootstrap)?;
         let mut background = authentication.background;
+        background.extend(authorization.background);
         background.push(authentication_trust::publish(&server, authentication.trust).await.map_err(Error::Bootstrap)?);
         let kubeconfig = self.data_dir.join("admin.kubeconfig");
         pki.write_admin_kubeconfig(&kubeconfig, &url)?;

@@ -14,7 +14,7 @@ mod webhook_feed;
 
 pub use bailiwick_controllers::Controller;
 pub use control_plane::{
-    AdmissionError, AdmissionOptions, AuthenticationOptions, AuthorizationMode, AuthorizationOptions, Builder,
-    ControlPlane, Error, FrontProxyOptions, OidcOptions, Running, ServiceAccountOptions, StoreOptions, TlsOptions,
-    TokenWebhookOptions,
+    AdmissionError, AdmissionOptions, AuthenticationOptions, AuthorizationError, AuthorizationMode,
+    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, Error, FrontProxyOptions, OidcOptions, Running,
+    ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions, WebhookOptions,
 };

@@ -7,8 +7,16 @@ use bailiwick_server::Registry;
 use bailiwick_server::cache::{Caches, Event};
 use bailiwick_store as store;
 
+/// Whether there are stored roles and bindings at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredRoles {
+    Served,
+    Absent,
+}
+
 /// Fills the index and subscribes it to changes.
-pub async fn connect(rbac: &Rbac, registry: &Registry, caches: &Arc<Caches>) -> store::Result<()> {
+pub async fn connect(rbac: &Rbac, registry: &Registry, caches: &Arc<Caches>) -> store::Result<StoredRoles> {
+    let mut found = StoredRoles::Absent;
     for served in registry.all() {
         let kind = RbacKind::from_plural(&served.resource.plural);
         let (Some(kind), Some(spec)) =
@@ -16,12 +24,13 @@ pub async fn connect(rbac: &Rbac, registry: &Registry, caches: &Arc<Caches>) -> 
         else {
             continue;
         };
+        found = StoredRoles::Served;
         let rbac = rbac.clone();
         let cache = caches.resource(spec).await?;
         cache.mark_decisive();
         cache.subscribe(Box::new(move |event| apply(&rbac, kind, event)));
     }
-    Ok(())
+    Ok(found)
 }
 
 fn apply(rbac: &Rbac, kind: RbacKind, event: &Event) {

@@ -6,6 +6,7 @@
 //! owned, the others a few words per namespace. Nothing is polled; between changes nothing runs.
 
 mod certificates;
+mod cluster_role_aggregation;
 mod definitions;
 mod discovery;
 mod error;
@@ -29,6 +30,7 @@ use tokio::task::JoinSet;
 
 use crate::certificates::Certificates;
 pub use crate::certificates::Signing;
+use crate::cluster_role_aggregation::ClusterRoleAggregation;
 use crate::definitions::Definitions;
 use crate::discovery::Discovery;
 use crate::garbage_collector::GarbageCollector;
@@ -56,11 +58,13 @@ pub enum Controller {
     ResourceQuota,
     /// Signs approved certificate signing requests, with [`Options::signing`], and removes old ones.
     Certificates,
+    /// Gives aggregated cluster roles the rules they gather.
+    ClusterRoleAggregation,
 }
 
 impl Controller {
     /// All there are.
-    pub const ALL: [Controller; 7] = [
+    pub const ALL: [Controller; 8] = [
         Controller::CustomResourceDefinition,
         Controller::Namespace,
         Controller::GarbageCollector,
@@ -68,6 +72,7 @@ impl Controller {
         Controller::RootCa,
         Controller::ResourceQuota,
         Controller::Certificates,
+        Controller::ClusterRoleAggregation,
     ];
 }
 
@@ -135,6 +140,10 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
             }
             Controller::Certificates => {
                 let running = Certificates::new(client, options.signing.clone());
+                tasks.spawn(async move { running.run().await });
+            }
+            Controller::ClusterRoleAggregation => {
+                let running = ClusterRoleAggregation::new(client);
                 tasks.spawn(async move { running.run().await });
             }
             Controller::ResourceQuota => {

@@ -8,6 +8,7 @@ pub mod create;
 pub mod delete;
 pub mod delete_collection;
 pub mod get;
+pub mod grants;
 pub mod list;
 pub mod managed_fields;
 pub mod patch;

@@ -4,6 +4,8 @@
 //! metrics and the handlers. Pure: any bytes in, a [`RequestInfo`] out.
 
 use bailiwick_machinery::query::Query;
+use bailiwick_machinery::selector::fields::FieldSelector;
+use bailiwick_machinery::strategy::{NameKind, any_path_segment_name};
 use percent_encoding::percent_decode_str;
 
 /// What a request asks for.
@@ -21,6 +23,8 @@ pub struct RequestInfo {
     pub resource: String,
     pub subresource: String,
     pub name: String,
+    /// The one object that a list or watch selects by its name: authorization takes it for the request's name.
+    pub selected_name: String,
     /// Path segments after the subresource.
     pub rest: Vec<String>,
     /// The path as authorization sees it for non-resource requests.
@@ -49,6 +53,9 @@ impl RequestInfo {
         let watch_prefix = parts.next_if_eq("watch").is_some() && parts.peek().is_some();
         info.take_resource(parts.collect());
         info.verb = if watch_prefix { "watch" } else { info.resource_verb(method, query) };
+        if info.name.is_empty() && matches!(info.verb, "list" | "watch") {
+            info.selected_name = selected_name(query).unwrap_or_default();
+        }
         info
     }
 
@@ -83,6 +90,13 @@ impl RequestInfo {
             _ => http_verb(method),
         }
     }
+}
+
+/// The name that the field selector insists on, if it is one.
+fn selected_name(query: &Query) -> Option<String> {
+    let selector = FieldSelector::parse(query.get("fieldSelector")?).ok()?;
+    let name = selector.exact_name()?;
+    any_path_segment_name(name, NameKind::Full).is_empty().then(|| name.to_owned())
 }
 
 fn http_verb(method: &http::Method) -> &'static str {
@@ -142,6 +156,19 @@ mod tests {
         check("GET", "/healthz", "get /healthz");
         check("GET", "/api/v1/namespaces//configmaps", "list /v1 ns= configmaps/");
         check("GET", "/api/v1/watch/namespaces/a/configmaps", "watch /v1 ns=a configmaps/");
+    }
+
+    #[test]
+    fn a_list_of_one_name_is_about_that_name() {
+        let selected = |uri: &str| {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            RequestInfo::parse(&http::Method::GET, path, &Query::parse(query)).selected_name
+        };
+        assert_eq!(selected("/api/v1/configmaps?fieldSelector=metadata.name%3Dx"), "x");
+        assert_eq!(selected("/api/v1/configmaps?watch=1&fieldSelector=metadata.name%3Dx,a%3Db"), "x");
+        assert_eq!(selected("/api/v1/configmaps?fieldSelector=metadata.name!%3Dx"), "");
+        assert_eq!(selected("/api/v1/configmaps?fieldSelector=metadata.name%3D.."), "");
+        assert_eq!(selected("/api/v1/namespaces/a/configmaps/y?fieldSelector=metadata.name%3Dx"), "");
     }
 
     proptest! {

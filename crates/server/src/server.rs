@@ -3,6 +3,7 @@
 //! The pipeline is plain: read what the request is about, find out who sends it, whether they may, serve it, count it.
 
 mod dispatch;
+mod explain;
 mod nonresource;
 mod respond;
 
@@ -18,7 +19,7 @@ use arc_swap::ArcSwap;
 use bailiwick_admission::Chain;
 use bailiwick_auth::authn::bearer::{self, Bearer};
 use bailiwick_auth::authn::{AuthRequest, PeerCertificates, RequestAuthenticator, TargetAudiences};
-use bailiwick_auth::authz::{self, Attributes, Authorizers, ResourceTarget, Target};
+use bailiwick_auth::authz::{Attributes, Authorizers, ResourceTarget, Target};
 use bailiwick_auth::impersonation;
 use bailiwick_auth::keys::TokenKeys;
 use bailiwick_auth::service_account::TokenIssuer;
@@ -210,7 +211,7 @@ impl ApiServer {
             let body = if mutating { read_body(body).await? } else { Bytes::new() };
             match info.is_resource {
                 true => self.dispatch(parts, query, info, &user, body, exchange).await,
-                false => self.nonresource(parts, query, info).await,
+                false => self.nonresource(parts, query, info, &user).await,
             }
         };
         match tokio::time::timeout(self.config.request_timeout, work).await {
@@ -279,10 +280,15 @@ impl ApiServer {
     async fn authorize(&self, attributes: &Attributes<'_>, audit: &AuditContext) -> ApiResult<()> {
         let decision = self.config.authorizers.authorize(attributes).await;
         if audit.is_on() {
-            audit.annotate("authorization.k8s.io/decision", if decision.is_allowed() { "allow" } else { "forbid" });
-            audit.annotate("authorization.k8s.io/reason", decision.reason());
+            if decision.error().is_some() {
+                audit.annotate("authorization.k8s.io/reason", "internal error");
+            } else {
+                let word = if decision.is_allowed() { "allow" } else { "forbid" };
+                audit.annotate("authorization.k8s.io/decision", word);
+                audit.annotate("authorization.k8s.io/reason", decision.reason());
+            }
         }
-        if decision.is_allowed() { Ok(()) } else { Err(authz::forbidden(attributes, decision.reason())) }
+        decision.require(attributes)
     }
 
     /// What a request counts as in metrics: only known resources become labels, so that clients cannot make up new ones.
@@ -342,6 +348,8 @@ impl ApiServer {
 }
 
 fn attributes<'a>(user: &'a UserInfo, info: &'a RequestInfo, query: &'a Query) -> Attributes<'a> {
+    let selects = matches!(info.verb, "list" | "watch" | "deletecollection");
+    let selector = |name: &str| if selects { query.get(name).unwrap_or_default() } else { "" };
     let target = if info.is_resource {
         Target::Resource(ResourceTarget {
             group: &info.group,
@@ -349,9 +357,9 @@ fn attributes<'a>(user: &'a UserInfo, info: &'a RequestInfo, query: &'a Query) -
             resource: &info.resource,
             subresource: &info.subresource,
             namespace: &info.namespace,
-            name: &info.name,
-            field_selector: query.get("fieldSelector").unwrap_or_default(),
-            label_selector: query.get("labelSelector").unwrap_or_default(),
+            name: if info.name.is_empty() { &info.selected_name } else { &info.name },
+            field_selector: selector("fieldSelector"),
+            label_selector: selector("labelSelector"),
         })
     } else {
         Target::Path(&info.path)

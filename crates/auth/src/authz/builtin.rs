@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use bailiwick_machinery::UserInfo;
 
-use super::{Attributes, Authorizer, Decision, PolicyRule, Reason, Rules};
+use super::explain::Verdict;
+use super::{Attributes, Authorizer, Decision, PolicyRule, Reason, Rules, Step};
 
 /// Everything, on every resource and path.
 static EVERYTHING: LazyLock<[Arc<PolicyRule>; 2]> = LazyLock::new(|| {
@@ -23,10 +24,15 @@ impl Authorizer for SystemMasters {
         }
     }
 
-    fn rules_for(&self, user: &UserInfo, _namespace: &str, rules: &mut Rules) {
-        if user.in_group(UserInfo::MASTERS) {
-            rules.rules.extend(EVERYTHING.iter().cloned());
+    /// Nothing, as upstream: the stored `cluster-admin` says it.
+    fn rules_for(&self, _user: &UserInfo, _namespace: &str, _rules: &mut Rules) {}
+
+    fn explain(&self, attributes: &Attributes<'_>) -> Step {
+        let mut step = Step::of("system:masters", &self.authorize(attributes));
+        if step.verdict == Verdict::Allow {
+            step.reason = "members of the group \"system:masters\" may do everything".to_owned();
         }
+        step
     }
 }
 
@@ -40,6 +46,25 @@ impl Authorizer for AlwaysAllow {
 
     fn rules_for(&self, _user: &UserInfo, _namespace: &str, rules: &mut Rules) {
         rules.rules.extend(EVERYTHING.iter().cloned());
+    }
+
+    fn explain(&self, attributes: &Attributes<'_>) -> Step {
+        Step::of("AlwaysAllow", &self.authorize(attributes))
+    }
+}
+
+/// `--authorization-mode=AlwaysDeny`: everybody but `system:masters` is refused.
+pub struct AlwaysDeny;
+
+impl Authorizer for AlwaysDeny {
+    fn authorize(&self, _attributes: &Attributes<'_>) -> Decision {
+        Decision::NoOpinion(Reason::Static("Everything is forbidden."))
+    }
+
+    fn rules_for(&self, _user: &UserInfo, _namespace: &str, _rules: &mut Rules) {}
+
+    fn explain(&self, attributes: &Attributes<'_>) -> Step {
+        Step::of("AlwaysDeny", &self.authorize(attributes))
     }
 }
 
@@ -125,5 +150,9 @@ impl Authorizer for BasicAccess {
     fn rules_for(&self, user: &UserInfo, _namespace: &str, rules: &mut Rules) {
         let granted = GRANTS.iter().filter(|grant| grant.reason_for(user).is_some());
         rules.rules.extend(granted.flat_map(|grant| grant.rules.iter().cloned()));
+    }
+
+    fn explain(&self, attributes: &Attributes<'_>) -> Step {
+        Step::of("built-in discovery roles", &self.authorize(attributes))
     }
 }

@@ -1,6 +1,7 @@
 //! One rule of a role, and what it matches.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Attributes, ResourceTarget, Target};
 
@@ -30,19 +31,47 @@ impl PolicyRule {
         Self { verbs: owned(verbs), non_resource_urls: owned(paths), ..Self::default() }
     }
 
+    /// A rule of a stored role; `None` if it cannot be read.
+    pub fn of(rule: &Value) -> Option<Self> {
+        Self::deserialize(rule).ok()
+    }
+
     /// Whether this rule allows the request.
     pub fn allows(&self, attributes: &Attributes<'_>) -> bool {
-        matches_any(&self.verbs, attributes.verb)
+        self.allows_verb(attributes.verb)
             && match &attributes.target {
                 Target::Resource(target) => self.covers(target),
-                Target::Path(path) => self.non_resource_urls.iter().any(|url| path_matches(url, path)),
+                Target::Path(path) => self.covers_path(path),
             }
     }
 
-    fn covers(&self, target: &ResourceTarget<'_>) -> bool {
-        matches_any(&self.api_groups, target.group)
-            && self.resources.iter().any(|rule| resource_matches(rule, target.resource, target.subresource))
+    pub(super) fn allows_verb(&self, verb: &str) -> bool {
+        matches_any(&self.verbs, verb)
+    }
+
+    /// Whether the rule is on this resource, for whatever verbs.
+    pub(super) fn covers(&self, target: &ResourceTarget<'_>) -> bool {
+        self.covers_group(target.group)
+            && self.covers_resource(target)
             && (self.resource_names.is_empty() || self.resource_names.iter().any(|name| name == target.name))
+    }
+
+    pub(super) fn covers_group(&self, group: &str) -> bool {
+        matches_any(&self.api_groups, group)
+    }
+
+    /// Whether the rule is on a resource or subresource of this name, in whatever group.
+    pub(super) fn covers_resource(&self, target: &ResourceTarget<'_>) -> bool {
+        self.resources.iter().any(|rule| resource_matches(rule, target.resource, target.subresource))
+    }
+
+    /// Whether the rule is on the resource or any of its subresources.
+    pub(super) fn is_about(&self, resource: &str) -> bool {
+        self.resources.iter().any(|rule| rule.split('/').next() == Some(resource))
+    }
+
+    pub(super) fn covers_path(&self, path: &str) -> bool {
+        self.non_resource_urls.iter().any(|url| path_matches(url, path))
     }
 }
 
@@ -68,6 +97,12 @@ fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
 }
 
 /// A path, or a prefix that ends in `*`.
-fn path_matches(rule: &str, path: &str) -> bool {
+pub(super) fn path_matches(rule: &str, path: &str) -> bool {
     rule == path || (rule.ends_with('*') && path.starts_with(rule.trim_end_matches('*')))
+}
+
+impl AsRef<PolicyRule> for PolicyRule {
+    fn as_ref(&self) -> &PolicyRule {
+        self
+    }
 }

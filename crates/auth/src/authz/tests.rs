@@ -22,6 +22,10 @@ impl Authorizer for Says {
     }
 
     fn rules_for(&self, _: &UserInfo, _: &str, _: &mut Rules) {}
+
+    fn explain(&self, attributes: &Attributes<'_>) -> Step {
+        Step::of("says", &self.authorize(attributes))
+    }
 }
 
 async fn union(decisions: Vec<Decision>) -> Decision {

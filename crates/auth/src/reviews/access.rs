@@ -8,9 +8,9 @@ use bailiwick_machinery::status::ApiResult;
 use bailiwick_machinery::{ApiError, GroupKind, UserInfo};
 use serde_json::{Map, Value, json};
 
-use super::selectors::{selector_problem, validate_selectors};
+use super::selectors::{selector_problem, selector_texts, validate_selectors};
 use super::subject::with_status;
-use crate::authz::{Attributes, Authorizers, Decision, ResourceTarget, Target};
+use crate::authz::{Attributes, Authorizers, ResourceTarget, Target};
 
 /// Answers a SubjectAccessReview: anybody, anywhere.
 pub async fn subject_access_review(authorizers: &Authorizers, review: &Value) -> ApiResult<Value> {
@@ -153,6 +153,10 @@ fn named_user(review: &Value) -> UserInfo {
 
 async fn evaluate(authorizers: &Authorizers, user: &UserInfo, review: &Value) -> ApiResult<Value> {
     let mut problems = Vec::new();
+    let [field_selector, label_selector] = match present(review, "resourceAttributes") {
+        Some(attributes) => selector_texts(attributes),
+        None => Default::default(),
+    };
     let (verb, target) = match present(review, "resourceAttributes") {
         Some(attributes) => {
             problems.extend(selector_problem(attributes));
@@ -165,8 +169,8 @@ async fn evaluate(authorizers: &Authorizers, user: &UserInfo, review: &Value) ->
                 subresource: text("subresource"),
                 namespace: text("namespace"),
                 name: text("name"),
-                field_selector: str_at(attributes, &["fieldSelector", "rawSelector"]),
-                label_selector: str_at(attributes, &["labelSelector", "rawSelector"]),
+                field_selector: &field_selector,
+                label_selector: &label_selector,
             };
             (text("verb"), Target::Resource(target))
         }
@@ -178,12 +182,13 @@ async fn evaluate(authorizers: &Authorizers, user: &UserInfo, review: &Value) ->
     let decision = authorizers.authorize(&Attributes { user, verb, target }).await;
     let mut status = Map::new();
     status.insert("allowed".into(), decision.is_allowed().into());
-    if matches!(decision, Decision::Deny(_)) {
+    if decision.is_denied() {
         status.insert("denied".into(), true.into());
     }
     if !decision.reason().is_empty() {
         status.insert("reason".into(), decision.reason().into());
     }
+    problems.splice(0..0, decision.error().map(str::to_owned));
     if !problems.is_empty() {
         status.insert("evaluationError".into(), problems.join("; ").into());
     }

@@ -23,7 +23,8 @@ pub fn self_subject_rules_review(authorizers: &Authorizers, user: &UserInfo, rev
         .filter(|rule| !rule.non_resource_urls.is_empty())
         .map(|rule| json!({ "verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls }))
         .collect();
-    let mut status = json!({ "resourceRules": on_resources, "nonResourceRules": on_paths, "incomplete": false });
+    let mut status =
+        json!({ "resourceRules": on_resources, "nonResourceRules": on_paths, "incomplete": found.incomplete });
     if !found.errors.is_empty() {
         status["evaluationError"] = aggregate(&found.errors).into();
     }

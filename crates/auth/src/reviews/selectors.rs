@@ -120,3 +120,67 @@ fn is_understood(requirement: &Value, kind: Kind) -> bool {
         }
     }
 }
+
+/// The selectors of the request that is asked about, for fields and for labels, as a request would write them. What cannot be
+/// understood is left out.
+pub(super) fn selector_texts(attributes: &Value) -> [String; 2] {
+    Kind::BOTH.map(|kind| {
+        let Some(selector) = attributes.get(kind.property()) else { return String::new() };
+        let raw = str_at(selector, &["rawSelector"]);
+        if !raw.is_empty() {
+            return raw.to_owned();
+        }
+        let understood = requirements(selector).iter().filter(|requirement| is_understood(requirement, kind));
+        understood.map(|requirement| requirement_text(requirement, kind)).collect::<Vec<_>>().join(",")
+    })
+}
+
+fn requirement_text(requirement: &Value, kind: Kind) -> String {
+    let (key, values) = (str_at(requirement, &["key"]), values(requirement));
+    let operator = str_at(requirement, &["operator"]);
+    match kind {
+        Kind::Field => {
+            let sign = if operator == "In" { "=" } else { "!=" };
+            let value = values.first().map(String::as_str).unwrap_or_default();
+            let escaped = value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=");
+            format!("{key}{sign}{escaped}")
+        }
+        Kind::Label => match operator {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "Exists" => key.to_owned(),
+            _ => format!("!{key}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn requirements_read_back_as_they_were_meant() {
+        let attributes = json!({
+            "fieldSelector": {"requirements": [
+                {"key": "metadata.name", "operator": "In", "values": [r"a,b=c\\d"]},
+                {"key": "x", "operator": "NotIn", "values": ["y"]},
+                {"key": "z", "operator": "Near", "values": ["y"]},
+            ]},
+            "labelSelector": {"requirements": [
+                {"key": "a", "operator": "In", "values": ["b", "c"]}, {"key": "d", "operator": "DoesNotExist"},
+                {"key": "e", "operator": "Exists"}, {"key": "f", "operator": "NotIn", "values": ["g"]},
+            ]},
+        });
+        let [fields, labels] = selector_texts(&attributes);
+        let fields = FieldSelector::parse(&fields).expect("readable");
+        assert_eq!(fields.exact_name(), Some(r"a,b=c\\d"));
+        assert_eq!(fields.requirements().len(), 2);
+        assert_eq!(LabelSelector::parse(&labels).expect("readable").requirements().len(), 4);
+        assert_eq!(
+            selector_texts(&json!({"labelSelector": {"rawSelector": "a=b"}})),
+            [String::new(), "a=b".to_owned()]
+        );
+    }
+}

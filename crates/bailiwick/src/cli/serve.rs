@@ -52,7 +52,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         .listen(args.listen)
         .store(args.store.options()?)
         .authentication(args.authentication.options()?)
-        .authorization(args.authorization.options())
+        .authorization(args.authorization.options()?)
         .admission(args.admission.options())
         .tls(args.tls.options())
         .request_timeout(Duration::from_secs(args.request_timeout_seconds))

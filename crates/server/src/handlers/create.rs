@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::admit::{self, Passed};
 use super::body::decode_object;
+use super::grants;
 use super::managed_fields::{self, Tracking};
 use super::request::{Reply, Request};
 use super::write::{self, Run, Written};
@@ -44,6 +45,7 @@ pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run, trackin
     let generated = object::name(&value).is_empty() && !object::meta_str(&value, "generateName").is_empty();
     let mut candidate = admit::mutate_create(rq, value, run).await?;
     write::settle_namespace(rq, &mut candidate)?;
+    grants::check(rq, &candidate, None).await?;
     let generated = generated && object::name(&candidate).is_empty();
     write::stamp_new(rq, &mut candidate);
     // Only a name that is made up anew needs the object as it was before the type's rules saw it.

@@ -17,6 +17,7 @@ use super::admit;
 use super::apply::may_create;
 use super::body::decode_object;
 use super::create::create_object;
+use super::grants;
 use super::managed_fields::{self, Tracking};
 use super::request::{Reply, Request};
 use super::scale;
@@ -113,6 +114,7 @@ async fn attempt(
             admit::mutate_update(rq, new, &old, run).await?
         }
     };
+    grants::check(rq, &new, Some(&old)).await?;
     let conditional = check_versions(rq, &mut new, &old)?;
     write::settle_namespace(rq, &mut new)?;
     write::before_update(rq, &mut new, &old)?;

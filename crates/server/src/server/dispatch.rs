@@ -31,11 +31,8 @@ impl ApiServer {
     ) -> ApiResult<Answer> {
         let registry = self.registry.load();
         let Some(served) = registry.get(&info.group, &info.version, &info.resource) else {
-            return if registry.is_native_group(&info.group) {
-                Err(ApiError::unknown_path())
-            } else {
-                Ok(Answer::page_not_found())
-            };
+            let native = info.prefix == "api" || registry.is_native_group(&info.group);
+            return if native { Err(ApiError::unknown_path()) } else { Ok(Answer::page_not_found()) };
         };
         if served.resource.custom.is_some() {
             if !is_custom_path(served, info) {

@@ -6,6 +6,7 @@ use bailiwick_auth::oidc_discovery;
 use bailiwick_machinery::media::{self, Answer as Shape};
 use bailiwick_machinery::origin::Origin;
 use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::user::UserInfo;
 use http::Method;
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
 use http::request::Parts;
@@ -28,6 +29,7 @@ impl ApiServer {
         parts: &Parts,
         query: &Query,
         info: &RequestInfo,
+        user: &UserInfo,
     ) -> ApiResult<Answer> {
         let path = info.path.as_str();
         if let Some((endpoint, single)) = Endpoint::of_path(path) {
@@ -38,10 +40,11 @@ impl ApiServer {
             return Ok(answer);
         }
         match path {
-            "/version" | "/metrics" if !reads(parts) => Err(method_not_allowed()),
+            "/version" | "/metrics" | super::explain::PATH if !reads(parts) => Err(method_not_allowed()),
             "/" => json_answer(&json!({"paths": self.paths()}), Layout::Pretty),
             "/version" | "/version/" => json_answer(&discovery::version(), Layout::Pretty),
             "/metrics" => Ok(self.metrics_answer()),
+            super::explain::PATH => json_answer(&self.explain(query, user).await?, Layout::Compact),
             // Others can only discover an issuer that is a URL.
             "/openid/v1/jwks" if self.issuer_is_url() => self.key_set(),
             "/.well-known/openid-configuration" if self.issuer_is_url() => self.issuer_document(),
