@@ -221,6 +221,10 @@ impl Authorizer for ServerAuthorizer {
                 tokio::runtime::Handle::current().block_on(self.server.config.authorizers.authorize(&attributes))
             }),
         };
-        AccessDecision { allowed: decision.is_allowed(), reason: decision.reason().to_owned(), error: None }
+        AccessDecision {
+            allowed: decision.is_allowed(),
+            reason: decision.reason().to_owned(),
+            error: decision.error().map(str::to_owned),
+        }
     }
 }
