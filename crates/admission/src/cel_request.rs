@@ -4,6 +4,7 @@
 use bailiwick_cel::admission::{
     self, Access, MATCH_CONDITIONS_BUDGET, OUT_OF_BUDGET, PER_CALL_LIMIT, Params, variables,
 };
+use bailiwick_cel::decl::dynamic;
 use bailiwick_cel::library::{ResourceTarget, authorizer_value, resource_check_value};
 use bailiwick_cel::{Bindings, Budget, Env, EvalError, Program, Type, Value as Cel};
 use serde_json::{Map, Value, json};
@@ -107,12 +108,13 @@ pub struct Input<'a> {
 impl<'a> Input<'a> {
     /// Values of the variables, to which a policy adds `params` and `variables`.
     pub fn bindings(&self) -> Result<Bindings<'a>, EvalError> {
-        let object = |value: Option<&'a Value>| admission::dyn_type().view(value.unwrap_or(&Value::Null));
+        // All are plain JSON when expressions run; the declared types were for the checker.
+        let json = |value: Option<&'a Value>| value.map_or(Cel::Null, dynamic);
         let mut bindings = Bindings::new()
-            .bind(variables::OBJECT, object(self.object)?)
-            .bind(variables::OLD_OBJECT, object(self.old_object)?)
-            .bind(variables::REQUEST, admission::request_type().view(self.request)?)
-            .bind(variables::NAMESPACE, admission::namespace_type().view(self.namespace.unwrap_or(&Value::Null))?);
+            .bind(variables::OBJECT, json(self.object))
+            .bind(variables::OLD_OBJECT, json(self.old_object))
+            .bind(variables::REQUEST, json(Some(self.request)))
+            .bind(variables::NAMESPACE, json(self.namespace));
         if let Some(access) = self.access {
             bindings = bindings
                 .bind(variables::AUTHORIZER, access.authorizer.clone())

@@ -1,12 +1,16 @@
 //! The environment of admission expressions: `object`, `oldObject`, `request`, `namespaceObject` and, where they are
 //! offered, `params` and `authorizer`, with the types, libraries and cost limits that kube-apiserver 1.36 gives them.
 
-use std::sync::{Arc, LazyLock};
+mod composition;
+
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::decl::{DeclField, DeclKind, DeclType, ListSemantics};
 use crate::library::{self, authorizer_type, resource_check_type};
 use crate::types::Type;
-use crate::{Checked, Env, EnvBuilder};
+use crate::{Checked, Env, EnvBuilder, Messages};
+
+pub use composition::{CompileError, Compiled, Composition, Declared};
 
 /// Names of the variables.
 pub mod variables {
@@ -63,6 +67,17 @@ pub fn environment(params: Params, access: Access) -> &'static Env {
     }
 }
 
+/// The environment of patches: everything of the other, `Object`, `JSONPatch` and the functions for them.
+pub fn patch_environment(params: Params) -> &'static Env {
+    static ENVIRONMENTS: [OnceLock<Env>; 2] = [const { OnceLock::new() }; 2];
+    let [plain, with_params] = &ENVIRONMENTS;
+    let place = if params == Params::Declared { with_params } else { plain };
+    place.get_or_init(|| {
+        let env = environment(params, Access::Declared).extend();
+        env.messages(Messages::Patches).library(library::json_patch()).build()
+    })
+}
+
 /// Compiles an expression whose result must be exactly of one of these types; `Dyn` among them takes any. The error is the
 /// text that kube-apiserver shows.
 pub fn compile(env: &Env, expression: &str, returns: &[Type]) -> Result<Checked, String> {
@@ -71,23 +86,43 @@ pub fn compile(env: &Env, expression: &str, returns: &[Type]) -> Result<Checked,
     if returns.contains(found) || returns.contains(&Type::Dyn) {
         return Ok(checked);
     }
-    Err(match returns {
+    let found = go_name(found);
+    let names: Vec<String> = returns.iter().map(go_name).collect();
+    Err(match names.as_slice() {
         [only] => format!("must evaluate to {only} but got {found}"),
-        several => {
-            let shown: Vec<String> = several.iter().map(ToString::to_string).collect();
-            format!("must evaluate to one of [{}] but got {found}", shown.join(" "))
-        }
+        several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
     })
 }
 
+/// A type as Go prints it, which differs from what the checker's messages show in the names of simple types.
+fn go_name(ty: &Type) -> String {
+    match ty {
+        Type::List(element) => format!("list({})", go_name(element)),
+        Type::Map(entry) => format!("map({}, {})", go_name(&entry.0), go_name(&entry.1)),
+        Type::Opaque(opaque) if !opaque.params.is_empty() => {
+            let params: Vec<String> = opaque.params.iter().map(go_name).collect();
+            format!("{}({})", opaque.name, params.join(", "))
+        }
+        Type::Type(Some(inner)) => format!("type({})", go_name(inner)),
+        other => other.type_name().to_owned(),
+    }
+}
+
+/// What all expressions in admission see, with nothing said of objects, parameters and access yet.
+pub fn base() -> EnvBuilder {
+    static BASE: LazyLock<Env> = LazyLock::new(|| {
+        let named = |decl: &Arc<DeclType>| decl.cel_type("").unwrap_or(Type::Dyn);
+        let libraries = library::kubernetes().into_iter().fold(Env::builder(), EnvBuilder::library);
+        libraries
+            .variable(variables::NAMESPACE, named(namespace_type()))
+            .variable(variables::REQUEST, named(request_type()))
+            .build()
+    });
+    BASE.extend()
+}
+
 fn build(params: Params, access: Access) -> Env {
-    let named = |decl: &Arc<DeclType>, name: &str| decl.cel_type(name).unwrap_or(Type::Dyn);
-    let base = library::kubernetes().into_iter().fold(Env::builder(), EnvBuilder::library);
-    let mut builder = base
-        .variable(variables::OBJECT, Type::Dyn)
-        .variable(variables::OLD_OBJECT, Type::Dyn)
-        .variable(variables::NAMESPACE, named(namespace_type(), "kubernetes.Namespace"))
-        .variable(variables::REQUEST, named(request_type(), "kubernetes.AdmissionRequest"));
+    let mut builder = base().variable(variables::OBJECT, Type::Dyn).variable(variables::OLD_OBJECT, Type::Dyn);
     if params == Params::Declared {
         builder = builder.variable(variables::PARAMS, Type::Dyn);
     }
@@ -107,34 +142,40 @@ pub fn dyn_type() -> &'static DeclType {
 /// The type of `request`: an AdmissionRequest without its uid and objects.
 pub fn request_type() -> &'static Arc<DeclType> {
     static TYPE: LazyLock<Arc<DeclType>> = LazyLock::new(|| {
-        let named = |third: &str| {
-            Arc::new(DeclType::object(vec![
-                required("group", text()),
-                required("version", text()),
-                required(third, text()),
-            ]))
+        let named = |name: &str, third: &str| {
+            Arc::new(DeclType::named_object(
+                name,
+                vec![required("group", text()), required("version", text()), required(third, text())],
+            ))
         };
-        let (kind, resource) = (named("kind"), named("resource"));
-        let user = Arc::new(DeclType::object(vec![
-            optional("username", text()),
-            optional("uid", text()),
-            optional("groups", texts()),
-            optional("extra", Arc::new(DeclType::map(texts(), UNBOUNDED))),
-        ]));
-        Arc::new(DeclType::object(vec![
-            required("kind", kind.clone()),
-            required("resource", resource.clone()),
-            optional("subResource", text()),
-            required("requestKind", kind),
-            required("requestResource", resource),
-            optional("requestSubResource", text()),
-            required("name", text()),
-            optional("namespace", text()),
-            required("operation", text()),
-            required("userInfo", user),
-            optional("dryRun", Arc::new(DeclType::new(DeclKind::Bool))),
-            optional("options", Arc::new(DeclType::new(DeclKind::Dyn))),
-        ]))
+        let kind = named("kubernetes.GroupVersionKind", "kind");
+        let resource = named("kubernetes.GroupVersionResource", "resource");
+        let user = Arc::new(DeclType::named_object(
+            "kubernetes.UserInfo",
+            vec![
+                optional("username", text()),
+                optional("uid", text()),
+                optional("groups", texts()),
+                optional("extra", Arc::new(DeclType::map(texts(), UNBOUNDED))),
+            ],
+        ));
+        Arc::new(DeclType::named_object(
+            "kubernetes.AdmissionRequest",
+            vec![
+                required("kind", kind.clone()),
+                required("resource", resource.clone()),
+                optional("subResource", text()),
+                required("requestKind", kind),
+                required("requestResource", resource),
+                optional("requestSubResource", text()),
+                required("name", text()),
+                optional("namespace", text()),
+                required("operation", text()),
+                required("userInfo", user),
+                optional("dryRun", Arc::new(DeclType::new(DeclKind::Bool))),
+                optional("options", Arc::new(DeclType::new(DeclKind::Dyn))),
+            ],
+        ))
     });
     &TYPE
 }
@@ -145,32 +186,43 @@ pub fn namespace_type() -> &'static Arc<DeclType> {
         let time = || Arc::new(DeclType::new(DeclKind::DateTime));
         let int = || Arc::new(DeclType::new(DeclKind::Int));
         let labels = || Arc::new(DeclType::map(text(), UNBOUNDED));
-        let metadata = Arc::new(DeclType::object(vec![
-            required("name", text()),
-            required("generateName", text()),
-            required("namespace", text()),
-            required("labels", labels()),
-            required("annotations", labels()),
-            required("UID", text()),
-            required("creationTimestamp", time()),
-            required("deletionGracePeriodSeconds", int()),
-            required("deletionTimestamp", time()),
-            required("generation", int()),
-            required("resourceVersion", text()),
-            required("finalizers", texts()),
-        ]));
-        let spec = Arc::new(DeclType::object(vec![required("finalizers", texts())]));
-        let condition = Arc::new(DeclType::object(vec![
-            required("status", text()),
-            required("type", text()),
-            required("lastTransitionTime", time()),
-            required("message", text()),
-            required("reason", text()),
-        ]));
+        let metadata = Arc::new(DeclType::named_object(
+            "kubernetes.NamespaceMetadata",
+            vec![
+                required("name", text()),
+                required("generateName", text()),
+                required("namespace", text()),
+                required("labels", labels()),
+                required("annotations", labels()),
+                required("UID", text()),
+                required("creationTimestamp", time()),
+                required("deletionGracePeriodSeconds", int()),
+                required("deletionTimestamp", time()),
+                required("generation", int()),
+                required("resourceVersion", text()),
+                required("finalizers", texts()),
+            ],
+        ));
+        let spec = Arc::new(DeclType::named_object("kubernetes.NamespaceSpec", vec![required("finalizers", texts())]));
+        let condition = Arc::new(DeclType::named_object(
+            "kubernetes.NamespaceCondition",
+            vec![
+                required("status", text()),
+                required("type", text()),
+                required("lastTransitionTime", time()),
+                required("message", text()),
+                required("reason", text()),
+            ],
+        ));
         let conditions = Arc::new(DeclType::list(condition, ListSemantics::Atomic, UNBOUNDED));
-        let status = Arc::new(DeclType::object(vec![required("conditions", conditions), required("phase", text())]));
-        let mut namespace =
-            DeclType::object(vec![required("metadata", metadata), required("spec", spec), required("status", status)]);
+        let status = Arc::new(DeclType::named_object(
+            "kubernetes.NamespaceStatus",
+            vec![required("conditions", conditions), required("phase", text())],
+        ));
+        let mut namespace = DeclType::named_object(
+            "kubernetes.Namespace",
+            vec![required("metadata", metadata), required("spec", spec), required("status", status)],
+        );
         // Requests about cluster-scoped resources have no namespace, and webhooks are never shown one.
         namespace.nullable = true;
         Arc::new(namespace)

@@ -1,6 +1,7 @@
 //! The type checker: finds out the type of every subexpression, what every name means and which signatures every
 //! call may have. Its messages are cel-go's.
 
+mod patch_types;
 mod unify;
 mod validate;
 
@@ -132,6 +133,7 @@ impl Checker<'_> {
                     Type::Error
                 })
             }
+            Type::Struct(name) if let Some(ty) = patch_types::field(self.env.inner.messages, name, field) => ty,
             Type::Struct(name) => {
                 self.error(id, format!("unexpected failed resolution of '{name}'"));
                 Type::Error
@@ -335,14 +337,37 @@ impl Checker<'_> {
             return;
         };
         *name = named.name;
-        match named.ty {
-            Type::Type(Some(inner)) => {
-                for field in fields.iter_mut() {
-                    self.check(&mut field.value);
-                }
-                self.error(id, format!("'{inner}' is not a message type"));
+        let constructed = match named.ty {
+            Type::Type(Some(inner)) if patch_types::is_constructible(self.env.inner.messages, inner.type_name()) => {
+                Type::clone(&inner)
             }
-            other => self.error(id, format!("'{}' is not a type", other.type_name())),
+            Type::Type(Some(inner)) => {
+                self.error(id, format!("'{inner}' is not a message type"));
+                Type::Error
+            }
+            other => {
+                self.error(id, format!("'{}' is not a type", other.type_name()));
+                Type::Error
+            }
+        };
+        self.set_type(id, constructed.clone());
+        for field in fields.iter_mut() {
+            self.check(&mut field.value);
+            let Type::Struct(name) = &constructed else { continue };
+            let Some(expected) = patch_types::field(self.env.inner.messages, name, &field.name) else {
+                self.error(field.id, format!("undefined field '{}'", field.name));
+                continue;
+            };
+            let mut found = self.type_of(field.value.id).clone();
+            if field.optional {
+                found = self.unwrap_optional(field.id, found);
+            }
+            if !self.substitutions.assignable(&[(&expected, &found)]) {
+                let found = self.substitutions.resolve(&found, Unbound::Dyn);
+                let name = &field.name;
+                let message = format!("expected type of field '{name}' is '{expected}' but provided type is '{found}'");
+                self.error(field.id, message);
+            }
         }
     }
 
@@ -404,6 +429,11 @@ impl Checker<'_> {
             }
             if let Some((ty, value)) = data.constants.get(&*candidate) {
                 return Some(Named { name: Box::from(&*candidate), ty: ty.clone(), value: Some(value.clone()) });
+            }
+            if patch_types::is_constructible(data.messages, &candidate) {
+                let ty = Type::structure(&candidate);
+                let value = Value::Type(Arc::new(ty.clone()));
+                return Some(Named { name: Box::from(&*candidate), ty: Type::type_of(ty), value: Some(value) });
             }
         }
         None

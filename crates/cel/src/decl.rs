@@ -2,7 +2,7 @@
 //!
 //! A [`DeclType`] types an expression ([`DeclType::cel_type`]), bounds sizes for cost estimates and turns borrowed
 //! JSON into values when an expression looks at it. Types have no names of their own, so equal ones can be shared;
-//! the names that messages show come from the path at which a type is found.
+//! the names that messages show come from the path at which a type is found, unless a type insists on one.
 
 mod escape;
 mod view;
@@ -13,6 +13,7 @@ use crate::types::{ObjectType, Type};
 
 pub use escape::{escape, is_reserved, unescape};
 pub(crate) use view::DYN;
+pub use view::dynamic;
 
 /// What a schema node holds.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -58,6 +59,8 @@ pub enum DeclKind {
     Object {
         /// Sorted by name.
         fields: Box<[DeclField]>,
+        /// The name messages show wherever the type is found; by its path if it has none.
+        name: Option<Box<str>>,
     },
     /// Data without a type that expressions can use; whole objects that hold it can still be compared.
     Preserved,
@@ -117,7 +120,13 @@ impl DeclType {
     /// An object with these fields, in any order.
     pub fn object(mut fields: Vec<DeclField>) -> Self {
         fields.sort_by(|a, b| a.name.cmp(&b.name));
-        Self::new(DeclKind::Object { fields: fields.into_boxed_slice() })
+        Self::new(DeclKind::Object { fields: fields.into_boxed_slice(), name: None })
+    }
+
+    /// An object that messages call `name` wherever it is found.
+    pub fn named_object(name: &str, mut fields: Vec<DeclField>) -> Self {
+        fields.sort_by(|a, b| a.name.cmp(&b.name));
+        Self::new(DeclKind::Object { fields: fields.into_boxed_slice(), name: Some(name.into()) })
     }
 
     /// The type an expression sees, or `None` for data it cannot reach. `name` becomes the name of an object here;
@@ -134,7 +143,10 @@ impl DeclType {
             DeclKind::Date | DeclKind::DateTime => Type::Timestamp,
             DeclKind::List { element, .. } => Type::list(element.cel_type(&format!("{name}.@idx"))?),
             DeclKind::Map { value } => Type::map(Type::String, value.cel_type(&format!("{name}.@elem"))?),
-            DeclKind::Object { .. } => Type::Object(Arc::new(ObjectType { name: Arc::from(name), decl: self.clone() })),
+            DeclKind::Object { name: own, .. } => {
+                let name = Arc::from(own.as_deref().unwrap_or(name));
+                Type::Object(Arc::new(ObjectType { name, decl: self.clone() }))
+            }
             DeclKind::Preserved => return None,
         })
     }
@@ -142,7 +154,7 @@ impl DeclType {
     /// The field with this name in JSON.
     pub fn field(&self, name: &str) -> Option<&DeclField> {
         match &self.kind {
-            DeclKind::Object { fields } => {
+            DeclKind::Object { fields, .. } => {
                 fields.binary_search_by(|field| (*field.name).cmp(name)).ok().and_then(|at| fields.get(at))
             }
             _ => None,
@@ -204,7 +216,7 @@ impl DeclType {
     /// The position and the JSON name of the field an expression calls `escaped`.
     pub(crate) fn declared_position(&self, escaped: &str) -> Option<(u32, &str)> {
         let field = self.field_by_escaped(escaped)?;
-        let DeclKind::Object { fields } = &self.kind else { return None };
+        let DeclKind::Object { fields, .. } = &self.kind else { return None };
         let position = fields.binary_search_by(|known| known.name.cmp(&field.name)).ok()?;
         Some((u32::try_from(position).ok()?, &field.name))
     }
@@ -212,7 +224,7 @@ impl DeclType {
     /// The field at a position, if it has this name.
     pub(crate) fn field_at(&self, position: u32, name: &str) -> Option<&DeclField> {
         match &self.kind {
-            DeclKind::Object { fields } => fields.get(position as usize).filter(|field| *field.name == *name),
+            DeclKind::Object { fields, .. } => fields.get(position as usize).filter(|field| *field.name == *name),
             _ => None,
         }
     }

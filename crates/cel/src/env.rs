@@ -29,6 +29,7 @@ pub(crate) struct EnvData {
     pub(crate) literals: AggregateLiterals,
     pub(crate) validation: LiteralValidation,
     pub(crate) checking: Checking,
+    pub(crate) messages: Messages,
 }
 
 /// Which element types list and map literals may mix.
@@ -59,6 +60,16 @@ pub enum Checking {
     Strict,
     /// They wait for the run, which may never come to them.
     Deferred,
+}
+
+/// Which types expressions may construct.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Messages {
+    /// None, as nearly everywhere.
+    #[default]
+    None,
+    /// `Object`, `Object.<path of fields>` and `JSONPatch`, of which mutating admission policies make patches.
+    Patches,
 }
 
 impl Env {
@@ -191,6 +202,13 @@ impl EnvBuilder {
     #[must_use]
     pub fn checking(mut self, checking: Checking) -> Self {
         self.data.checking = checking;
+        self
+    }
+
+    /// Which types expressions may construct.
+    #[must_use]
+    pub fn messages(mut self, messages: Messages) -> Self {
+        self.data.messages = messages;
         self
     }
 

@@ -23,11 +23,13 @@ mod types;
 mod value;
 
 pub use decl::{DeclField, DeclKind, DeclType, ListSemantics};
-pub use env::{AggregateLiterals, Checking, Env, EnvBuilder, LiteralValidation};
+pub use env::{AggregateLiterals, Checking, Env, EnvBuilder, LiteralValidation, Messages};
 pub use error::EvalError;
 pub use library::{CallContext, Library, Overload};
 pub use parser::{Feature, Macros};
-pub use program::{Bindings, Budget, Checked, PlanError, Program};
+pub use program::{Bindings, Budget, Checked, LazyVariable, LazyVariables, PlanError, Program};
 pub use source::{Issue, Issues, Location};
 pub use types::{OPTIONAL_TYPE, ObjectType, OpaqueType, Primitive, Type};
-pub use value::{Bytes, Duration, Key, List, Map, Opaque, OwnedMap, Str, Timestamp, Value, ZoneError};
+pub use value::{
+    Bytes, Duration, Key, LargeIntegers, List, Map, Opaque, OwnedMap, Str, Structure, Timestamp, Value, ZoneError,
+};

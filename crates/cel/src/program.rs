@@ -3,6 +3,7 @@
 mod attribute;
 mod evaluate;
 mod fold;
+mod lazy;
 mod node;
 mod plan;
 mod plan_fold;
@@ -19,6 +20,7 @@ use crate::library::Overload;
 use crate::types::Type;
 use crate::value::Value;
 
+pub use lazy::{LazyVariable, LazyVariables};
 pub(crate) use plan_fold::is_binding;
 
 /// An expression whose types are known.
@@ -83,6 +85,8 @@ pub struct Program {
     root: node::Node,
     /// How many variables of comprehensions are alive at once at most.
     locals: u32,
+    /// How deep the expression is nested, and so the run.
+    depth: u32,
 }
 
 /// Values of variables by name.
@@ -150,6 +154,16 @@ impl Budget {
 impl Program {
     /// Runs the program. The value borrows from the program and from what is bound.
     pub fn evaluate<'a>(&'a self, bindings: &'a Bindings<'a>, budget: &mut Budget) -> Result<Value<'a>, EvalError> {
-        evaluate::run(&self.root, self.locals, bindings, budget)
+        evaluate::run(self, bindings, None, budget)
+    }
+
+    /// Runs the program with variables that are computed when it first needs them.
+    pub fn evaluate_with<'a>(
+        &'a self,
+        bindings: &'a Bindings<'a>,
+        variables: &mut LazyVariables<'a>,
+        budget: &mut Budget,
+    ) -> Result<Value<'a>, EvalError> {
+        evaluate::run(self, bindings, Some(variables), budget)
     }
 }

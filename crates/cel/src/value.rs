@@ -1,9 +1,11 @@
 //! Values of the language. They borrow from the JSON documents, the declared types and the program they were made
 //! from; only what an expression builds itself is allocated, and cloning a value never copies a container.
 
+mod json;
 mod list;
 mod map;
 mod opaque;
+mod structure;
 mod time;
 
 use std::ops::Deref;
@@ -11,9 +13,11 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
+pub use json::LargeIntegers;
 pub use list::List;
 pub use map::{Key, Map, OwnedMap};
 pub use opaque::Opaque;
+pub use structure::Structure;
 pub use time::{Duration, Timestamp, ZoneError};
 
 /// A CEL value.
@@ -35,6 +39,8 @@ pub enum Value<'a> {
     Optional(Option<Arc<Value<'a>>>),
     /// A value of a library's own type.
     Opaque(Arc<dyn Opaque>),
+    /// What `Object.spec{…}` makes; only environments with patch types have it.
+    Struct(Arc<Structure<'a>>),
     /// JSON kept by `x-kubernetes-preserve-unknown-fields` without a type: it can only be compared.
     Preserved(&'a serde_json::Value),
 }
@@ -200,6 +206,7 @@ impl<'a> Value<'a> {
             Self::Type(_) => "type",
             Self::Optional(_) => crate::types::OPTIONAL_TYPE,
             Self::Opaque(value) => value.type_name(),
+            Self::Struct(value) => value.name(),
             Self::Preserved(_) => "unknown",
         }
     }

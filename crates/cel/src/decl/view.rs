@@ -132,7 +132,7 @@ impl DeclType {
 }
 
 /// JSON as it is.
-fn dynamic(json: &Json) -> Value<'_> {
+pub fn dynamic(json: &Json) -> Value<'_> {
     match json {
         Json::Null => Value::Null,
         Json::Bool(flag) => Value::Bool(*flag),

@@ -228,7 +228,7 @@ fn text_of(arg: &Value<'_>, dialect: Dialect) -> Option<Result<String, String>> 
         Value::Type(ty) => Ok(ty.type_name().to_owned()),
         Value::List(list) => list_text(list, dialect),
         Value::Map(map) => map_text(map, dialect),
-        Value::Optional(_) | Value::Opaque(_) | Value::Preserved(_) => return None,
+        Value::Optional(_) | Value::Opaque(_) | Value::Struct(_) | Value::Preserved(_) => return None,
     })
 }
 
@@ -272,7 +272,7 @@ fn nested(value: &Value<'_>, dialect: Dialect) -> Result<String, String> {
         || text_of(value, dialect).unwrap_or_else(|| Err(format!("no formatting function for {}", value.type_name())));
     if dialect == Dialect::Plain {
         return match value {
-            Value::Optional(_) | Value::Opaque(_) | Value::Preserved(_) => {
+            Value::Optional(_) | Value::Opaque(_) | Value::Struct(_) | Value::Preserved(_) => {
                 Err(Clause::String.type_error(dialect, value.type_name()))
             }
             _ => text(),

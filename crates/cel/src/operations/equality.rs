@@ -28,6 +28,7 @@ pub fn equals(a: &Value<'_>, b: &Value<'_>) -> Result<bool, EvalError> {
         (Value::Optional(None), Value::Optional(None)) => true,
         (Value::Optional(Some(a)), Value::Optional(Some(b))) => return equals(a, b),
         (Value::Opaque(a), Value::Opaque(b)) => a.type_name() == b.type_name() && a.equals(&**b),
+        (Value::Struct(a), Value::Struct(b)) => return a.equals(b),
         (Value::Preserved(a), Value::Preserved(b)) => a == b,
         _ => false,
     })

@@ -49,6 +49,11 @@ pub fn to_text(value: &Value<'_>) -> String {
         Value::Optional(None) => "optional.none()".to_owned(),
         Value::Optional(Some(inner)) => format!("optional({})", to_text(inner)),
         Value::Opaque(value) => format!("{value:?}"),
+        Value::Struct(value) => {
+            let fields: Vec<String> =
+                value.fields().map(|(name, field)| format!("{name}: {}", to_text(field))).collect();
+            format!("{}{{{}}}", value.name(), fields.join(", "))
+        }
         Value::Preserved(json) => json.to_string(),
     }
 }

@@ -19,7 +19,21 @@ impl<'a> Frame<'a, '_> {
                     return self.declared(members, decl, &attribute.qualifiers, attribute.presence);
                 }
                 Some(value) => value.clone(),
-                None => return Err(EvalError::new(format!("no such attribute(s): {name}"))),
+                None => match &*attribute.qualifiers {
+                    // `has(variables.x)` and `variables.?x`; a plain `variables.x` is a name of its own.
+                    [Qualifier { key: QualifierKey::Field { name: member, .. }, optional }, rest @ ..]
+                        if self.is_lazy_member(name, member) =>
+                    {
+                        if attribute.presence && rest.is_empty() {
+                            self.charge(1)?;
+                            return Ok(Value::Bool(true));
+                        }
+                        let value = self.lazy(&format!("{name}.{member}"))?;
+                        let value = if *optional { Value::some(value) } else { value };
+                        return if rest.is_empty() { Ok(value) } else { self.qualify(value, rest, attribute.presence) };
+                    }
+                    _ => self.lazy(name)?,
+                },
             },
             Base::Local(slot) => match self.slots.get(*slot as usize) {
                 Some(Slot::Value(Value::Map(Map::Json { members, decl }))) if !attribute.qualifiers.is_empty() => {
@@ -75,6 +89,19 @@ impl<'a> Frame<'a, '_> {
             rest = next;
         }
         self.qualify(Value::Map(Map::Json { members, decl }), rest, presence)
+    }
+
+    fn is_lazy_member(&self, name: &str, member: &str) -> bool {
+        self.variables.as_ref().is_some_and(|variables| variables.has(&format!("{name}.{member}")))
+    }
+
+    /// A variable that is computed when it is first needed; naming it is a step into the object that holds them all.
+    fn lazy(&mut self, name: &str) -> Outcome<'a> {
+        let bindings = self.bindings;
+        let found = self.variables.as_deref_mut().and_then(|variables| variables.get(name, bindings));
+        let Some(outcome) = found else { return Err(EvalError::new(format!("no such attribute(s): {name}"))) };
+        self.charge(1)?;
+        outcome
     }
 
     fn local(&mut self, slot: u32) -> Outcome<'a> {
@@ -154,6 +181,7 @@ impl<'a> Frame<'a, '_> {
         let found = match &qualifier.key {
             QualifierKey::Field { name, declared } => match value {
                 Value::Map(map) => field(map, name, declared.as_ref())?,
+                Value::Struct(structure) => structure.member(name),
                 Value::List(_) => {
                     self.charge(1)?;
                     return Err(EvalError::new("unsupported index type 'string' in list"));

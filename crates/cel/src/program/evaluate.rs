@@ -1,7 +1,7 @@
 //! Running programs. Every step charges what cel-go's cost tracker would charge for it.
 
-use super::node::{Call, List, Map, Matches, Node, Relate};
-use super::{Bindings, Budget};
+use super::node::{Call, List, Map, Matches, Node, Relate, Struct};
+use super::{Bindings, Budget, LazyVariables, Program};
 use crate::ast::operators;
 use crate::cost;
 use crate::error::EvalError;
@@ -14,16 +14,22 @@ use crate::value::{Key, OwnedMap, Value};
 pub(super) type Outcome<'a> = Result<Value<'a>, EvalError>;
 
 /// Runs a program.
-pub(super) fn run<'a>(root: &'a Node, locals: u32, bindings: &'a Bindings<'a>, budget: &mut Budget) -> Outcome<'a> {
+pub(super) fn run<'a>(
+    program: &'a Program,
+    bindings: &'a Bindings<'a>,
+    variables: Option<&mut LazyVariables<'a>>,
+    budget: &mut Budget,
+) -> Outcome<'a> {
     let mut slots = Vec::new();
-    slots.resize_with(locals as usize, || Slot::Unset);
-    let mut frame = Frame { bindings, slots, budget, regexes: RegexCache::default() };
-    frame.evaluate(root)
+    slots.resize_with(program.locals as usize, || Slot::Unset);
+    let mut frame = Frame { bindings, variables, slots, budget, regexes: RegexCache::default() };
+    frame.evaluate(&program.root)
 }
 
 /// What an evaluation works with.
 pub(super) struct Frame<'a, 'b> {
     pub(super) bindings: &'a Bindings<'a>,
+    pub(super) variables: Option<&'b mut LazyVariables<'a>>,
     pub(super) slots: Vec<Slot<'a>>,
     pub(super) budget: &'b mut Budget,
     regexes: RegexCache,
@@ -102,6 +108,7 @@ impl<'a> Frame<'a, '_> {
             Node::Call(call) => self.call(call),
             Node::List(list) => self.list(list),
             Node::Map(map) => self.map(map),
+            Node::Struct(structure) => self.structure(structure),
             Node::Bind(bind) => {
                 self.set(bind.slot, Slot::Lazy(&bind.init));
                 self.evaluate(&bind.result)
@@ -298,6 +305,30 @@ impl<'a> Frame<'a, '_> {
         }
         self.charge(cost::MAP_CREATE_BASE_COST)?;
         Ok(Value::Map(crate::value::Map::owned(entries)))
+    }
+}
+
+impl<'a> Frame<'a, '_> {
+    fn structure(&mut self, structure: &'a Struct) -> Outcome<'a> {
+        let mut fields = Vec::with_capacity(structure.fields.len());
+        for (name, value, optional) in &structure.fields {
+            let mut value = self.part(value, cost::STRUCT_CREATE_BASE_COST)?;
+            if *optional {
+                value = match value {
+                    Value::Optional(Some(inner)) => Value::clone(&inner),
+                    Value::Optional(None) => continue,
+                    other => {
+                        let shown = operations::to_text(&other);
+                        return Err(EvalError::new(format!(
+                            "cannot initialize optional entry '{name}' from non-optional value {shown}"
+                        )));
+                    }
+                };
+            }
+            fields.push((&**name, value));
+        }
+        self.charge(cost::STRUCT_CREATE_BASE_COST)?;
+        crate::value::Structure::new(&structure.name, fields).map(|value| Value::Struct(value.into()))
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) enum Node {
     Call(Box<Call>),
     List(Box<List>),
     Map(Box<Map>),
+    Struct(Box<Struct>),
     Bind(Box<Bind>),
     Fold(Box<Fold>),
 }
@@ -123,6 +124,13 @@ pub(super) struct List {
 #[derive(Debug)]
 pub(super) struct Map {
     pub(super) entries: Box<[(Node, Node, bool)]>,
+}
+
+/// `Name{field: value, ?other: optional}`
+#[derive(Debug)]
+pub(super) struct Struct {
+    pub(super) name: Arc<str>,
+    pub(super) fields: Box<[(Box<str>, Node, bool)]>,
 }
 
 /// A local name for a value that is computed when it is first needed.

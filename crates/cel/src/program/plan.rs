@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::evaluate::{accepts, no_overload};
 use super::node::{
     Attribute, Base, Call, Conditional, DeclaredField, List, Map, Matches, Node, Qualifier, QualifierKey, Relate,
+    Struct,
 };
 use super::{Checked, PlanError, Program, Reference};
 use crate::ast::{self, Expr, ExprKind, operators};
@@ -19,7 +20,26 @@ use crate::value::{Key, OwnedMap, Value};
 pub(super) fn plan(checked: &Checked) -> Result<Program, PlanError> {
     let mut planner = Planner { checked, scopes: Vec::new(), locals: 0, next_slot: 0 };
     let root = planner.node(&checked.root)?;
-    Ok(Program { root, locals: planner.locals })
+    Ok(Program { root, locals: planner.locals, depth: depth(&checked.root) })
+}
+
+/// How deep an expression is nested; the parser limits it.
+fn depth(expr: &Expr) -> u32 {
+    let deepest = match &expr.kind {
+        ExprKind::Unspecified | ExprKind::Literal(_) | ExprKind::Ident(_) => 0,
+        ExprKind::Select { operand, .. } => depth(operand),
+        ExprKind::Call(call) => call.target.iter().chain(&call.args).map(depth).max().unwrap_or(0),
+        ExprKind::List { elements, .. } => elements.iter().map(depth).max().unwrap_or(0),
+        ExprKind::Map(entries) => {
+            entries.iter().flat_map(|entry| [&entry.key, &entry.value]).map(depth).max().unwrap_or(0)
+        }
+        ExprKind::Struct { fields, .. } => fields.iter().map(|field| depth(&field.value)).max().unwrap_or(0),
+        ExprKind::Comprehension(fold) => {
+            let parts = [&fold.iter_range, &fold.accu_init, &fold.loop_condition, &fold.loop_step, &fold.result];
+            parts.into_iter().map(depth).max().unwrap_or(0)
+        }
+    };
+    deepest + 1
 }
 
 pub(super) struct Planner<'c> {
@@ -40,9 +60,15 @@ impl Planner<'_> {
             ExprKind::Call(call) => self.call(expr, call),
             ExprKind::List { elements, optionals } => self.list(elements, optionals),
             ExprKind::Map(entries) => self.map(entries),
-            ExprKind::Struct { name, .. } => Err(PlanError(format!("unknown type: {name}"))),
+            ExprKind::Struct { name, fields } => self.structure(name, fields),
             ExprKind::Comprehension(fold) => self.comprehension(fold),
         }
+    }
+
+    fn structure(&mut self, name: &str, fields: &[ast::StructField]) -> Result<Node, PlanError> {
+        let fields = fields.iter().map(|field| Ok((field.name.clone(), self.node(&field.value)?, field.optional)));
+        let fields = fields.collect::<Result<Box<[_]>, PlanError>>()?;
+        Ok(Node::Struct(Box::new(Struct { name: Arc::from(name), fields })))
     }
 
     fn ident(&mut self, id: ast::ExprId, name: &str) -> Node {

@@ -39,6 +39,7 @@ pub(super) fn to_type<'a>(args: &[Value<'a>], _: &mut CallContext<'_>) -> Outcom
         Value::Type(_) => Type::Type(None),
         Value::Optional(_) => Type::optional(Type::Dyn),
         Value::Opaque(value) => value.cel_type(),
+        Value::Struct(value) => Type::structure(value.name()),
         Value::Preserved(_) => Type::Dyn,
     })))
 }
