@@ -6,7 +6,7 @@ use bailiwick_cel::admission::{
 };
 use bailiwick_cel::decl::dynamic;
 use bailiwick_cel::library::{ResourceTarget, authorizer_value, resource_check_value};
-use bailiwick_cel::{Bindings, Budget, Env, EvalError, Program, Type, Value as Cel};
+use bailiwick_cel::{Bindings, Budget, Env, Program, Type, Value as Cel};
 use serde_json::{Map, Value, json};
 
 use crate::attributes::{Attributes, DryRun, KindRef, ResourceRef};
@@ -107,7 +107,7 @@ pub struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// Values of the variables, to which a policy adds `params` and `variables`.
-    pub fn bindings(&self) -> Result<Bindings<'a>, EvalError> {
+    pub fn bindings(&self) -> Bindings<'a> {
         // All are plain JSON when expressions run; the declared types were for the checker.
         let json = |value: Option<&'a Value>| value.map_or(Cel::Null, dynamic);
         let mut bindings = Bindings::new()
@@ -120,7 +120,7 @@ impl<'a> Input<'a> {
                 .bind(variables::AUTHORIZER, access.authorizer.clone())
                 .bind(variables::REQUEST_RESOURCE, access.request_resource.clone());
         }
-        Ok(bindings)
+        bindings
     }
 }
 
@@ -279,11 +279,7 @@ impl MatchConditions {
             namespace: None,
             access: access.as_ref(),
         };
-        match input.bindings() {
-            Ok(bindings) => self.evaluate(&bindings, policy),
-            Err(error) if policy == FailurePolicy::Fail => Verdict::Failed(error.to_string()),
-            Err(_) => Verdict::Excluded(None),
-        }
+        self.evaluate(&input.bindings(), policy)
     }
 }
 

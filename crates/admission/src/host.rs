@@ -7,11 +7,13 @@ use async_trait::async_trait;
 use bailiwick_auth::authz;
 use bailiwick_cel::library::Authorizer;
 use bailiwick_machinery::resource::{GroupVersion, GroupVersionKind};
+use bailiwick_machinery::selector::LabelSelector;
 use bailiwick_machinery::{ApiError, UserInfo};
 use serde_json::Value;
 
 use crate::attributes::{Attributes, KindRef, ResourceRef};
 use crate::matching::Matched;
+use crate::policy::{ParamKind, ParamScope};
 
 /// Another name under which the objects of a resource are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,32 @@ pub trait Host: Send + Sync {
 
     /// The resources that serve a kind.
     fn resources_of(&self, group_version: &GroupVersion, kind: &str) -> Vec<Mapping>;
+
+    /// What strict decoding says of an object of this kind: fields it does not have.
+    fn unknown_fields(&self, _object: &Value, _kind: KindRef<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// An object of this kind with everything the configuration says, merged as server-side apply merges. Errors are
+    /// upstream's texts.
+    fn merge(&self, object: &Value, configuration: &Value, kind: KindRef<'_>) -> Result<Value, String>;
+
+    /// Where objects of a kind are; none if the kind is not served.
+    fn parameter_scope(&self, kind: &ParamKind) -> Option<ParamScope>;
+
+    /// The plural of a kind; none if the kind is not served.
+    fn parameter_resource(&self, kind: &ParamKind) -> Option<String>;
+
+    /// An object of a kind; the namespace is empty for cluster-scoped ones.
+    async fn parameter(&self, kind: &ParamKind, namespace: &str, name: &str) -> Result<Option<Value>, String>;
+
+    /// The objects of a kind in a namespace, or all cluster-scoped ones, with these labels.
+    async fn parameters(
+        &self,
+        kind: &ParamKind,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Result<Vec<Value>, String>;
 
     /// Decides about access of any user.
     async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision;

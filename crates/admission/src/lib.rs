@@ -13,6 +13,7 @@ mod namespace_lifecycle;
 mod notes;
 mod options;
 pub mod plugins;
+pub mod policy;
 mod reinvocation;
 mod resource_quota;
 #[cfg(test)]

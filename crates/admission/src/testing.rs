@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::attributes::EquivalentsCell;
+use crate::policy::{ParamKind, ParamScope};
 use crate::{
     Attributes, DryRun, Equivalent, Host, KindRef, Lookup, Mapping, NamespaceState, Notes, Operation, OperationOptions,
     Reinvocation,
@@ -91,6 +92,8 @@ impl Lookup for World {
 #[derive(Default)]
 pub(crate) struct TestHost {
     pub(crate) equivalents: Vec<Equivalent>,
+    /// ConfigMaps, as parameters of policies.
+    pub(crate) parameters: Vec<Value>,
 }
 
 struct Everybody;
@@ -127,6 +130,32 @@ impl Host for TestHost {
         vec![Mapping { resource: format!("{}s", kind.to_lowercase()), namespaced: true }]
     }
 
+    fn merge(&self, object: &Value, configuration: &Value, _: KindRef<'_>) -> Result<Value, String> {
+        let types = bailiwick_merge::apply::TypeRef::deduced();
+        bailiwick_merge::apply::merge_configuration(types, object, configuration).map_err(|error| error.to_string())
+    }
+
+    fn parameter_scope(&self, kind: &ParamKind) -> Option<ParamScope> {
+        (kind.kind == "ConfigMap").then_some(ParamScope::Namespaced)
+    }
+
+    fn parameter_resource(&self, kind: &ParamKind) -> Option<String> {
+        (kind.kind == "ConfigMap").then(|| "configmaps".to_owned())
+    }
+
+    async fn parameter(&self, _: &ParamKind, namespace: &str, name: &str) -> Result<Option<Value>, String> {
+        let found =
+            self.parameters.iter().find(|p| p["metadata"]["namespace"] == namespace && p["metadata"]["name"] == name);
+        Ok(found.cloned())
+    }
+
+    async fn parameters(&self, _: &ParamKind, namespace: &str, selector: &LabelSelector) -> Result<Vec<Value>, String> {
+        let found = self.parameters.iter().filter(|p| {
+            p["metadata"]["namespace"] == namespace && selector.matches(|key| p["metadata"]["labels"][key].as_str())
+        });
+        Ok(found.cloned().collect())
+    }
+
     async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision {
         match &attributes.target {
             authz::Target::Resource(target) if target.resource == "forbidden" || target.name.contains("forbidden") => {
@@ -141,7 +170,7 @@ impl Host for TestHost {
     }
 }
 
-static HOST: TestHost = TestHost { equivalents: Vec::new() };
+static HOST: TestHost = TestHost { equivalents: Vec::new(), parameters: Vec::new() };
 static NOTES: LazyLock<Notes> = LazyLock::new(Notes::default);
 static QUERY: LazyLock<Query> = LazyLock::new(Query::default);
 

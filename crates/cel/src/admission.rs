@@ -27,7 +27,7 @@ pub mod variables {
 /// What one expression may cost: about a tenth of a second.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
 /// What all expressions of one policy binding may cost together: about a second.
-pub const RUNTIME_BUDGET: u64 = 10_000_000;
+pub const POLICY_BUDGET: u64 = 10_000_000;
 /// What all match conditions of one webhook or policy may cost together: about a quarter of a second.
 pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 /// What an evaluation that exceeds a budget says.

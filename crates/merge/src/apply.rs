@@ -5,6 +5,7 @@
 //! like is told by a [`TypeRef`], other versions of an object by a [`VersionConverter`].
 
 mod applied;
+mod atomics;
 mod compare;
 mod conflict;
 mod entries;
@@ -36,6 +37,7 @@ mod validation;
 mod value;
 
 pub use applied::Applied;
+pub use atomics::atomics;
 pub use compare::{Comparison, compare};
 pub use conflict::{Conflict, Conflicts, ManagerId, Operation};
 pub use entries::validate_managed_fields;

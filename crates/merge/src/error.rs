@@ -19,6 +19,11 @@ pub enum PatchError {
 }
 
 impl PatchError {
+    /// Whether a `test` operation found something else, so that the patch is not meant for the object.
+    pub fn is_failed_test(&self) -> bool {
+        matches!(self, Self::Rejected(text) if text.starts_with(crate::json_patch::FAILED_TEST))
+    }
+
     /// The message clients see for [`PatchError::Rejected`].
     pub const REJECTED: &'static str = "the server rejected our request due to an error in our request";
 }

@@ -203,13 +203,16 @@ impl Operation {
                 if equal(found.unwrap_or(&Value::Null), &value) {
                     Ok(())
                 } else {
-                    Err(format!("testing value {path} failed: test failed"))
+                    Err(format!("{FAILED_TEST} {path} failed: test failed"))
                 }
             }
             other => Err(format!("Unexpected kind: {other}")),
         }
     }
 }
+
+/// How the text of a failed `test` begins.
+pub(crate) const FAILED_TEST: &str = "testing value";
 
 fn missing_path(op: &str, path: &str) -> String {
     format!("{op} operation does not apply: doc is missing path: \"{path}\"")
