@@ -1,9 +1,10 @@
 //! `admissionregistration.k8s.io/v1`: webhook configurations, admission policies and their bindings.
 //!
-//! Everything about them is checked except that CEL expressions compile, and that whoever writes a policy or binding
-//! may read the parameters it names (that needs the authorizer).
+//! Everything about them is checked except that whoever writes a policy or binding may read the parameters it names:
+//! that needs the authorizer and is a matter of admission.
 
 mod bindings;
+mod expressions;
 mod policies;
 mod rules;
 mod webhooks;

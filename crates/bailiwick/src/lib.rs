@@ -9,6 +9,7 @@ mod bootstrap;
 mod control_plane;
 mod controllers;
 mod definitions;
+mod policy_feed;
 mod rbac_feed;
 mod webhook_feed;
 

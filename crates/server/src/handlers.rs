@@ -12,6 +12,7 @@ pub mod grants;
 pub mod list;
 pub mod managed_fields;
 pub mod patch;
+pub mod policy_host;
 pub mod request;
 pub mod review;
 pub mod scale;

@@ -110,7 +110,8 @@ impl Refusals {
         if reason == Reason::Invalid {
             error.reason = "Invalid";
         }
-        let causes = self.0.into_iter().map(|(message, _)| Cause { message, reason: String::new(), field: String::new() });
+        let causes =
+            self.0.into_iter().map(|(message, _)| Cause { message, reason: String::new(), field: String::new() });
         error.details.get_or_insert_default().causes.extend(causes);
         Err(error)
     }

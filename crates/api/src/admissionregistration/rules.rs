@@ -1,6 +1,8 @@
 //! What a webhook or policy applies to: rules, resource matching, match conditions and parameters, as all the types of
 //! the group share them.
 
+use bailiwick_cel::Type;
+use bailiwick_cel::admission::{CompileError, Compiled, Declared, Params};
 use bailiwick_machinery::field::{Error, ErrorList, Path};
 use bailiwick_machinery::selector::validate_label_selector;
 use bailiwick_machinery::strategy::{NameKind, any_path_segment_name};
@@ -179,16 +181,21 @@ pub(super) fn validate_mutating_operations(resources: &Value, path: &Path) -> Er
         .collect()
 }
 
-/// Checks match conditions, all but the compilation of their expressions.
-pub(super) fn validate_match_conditions(conditions: &[Value], path: &Path) -> ErrorList {
+/// Checks match conditions, which see `params` only in policies that have some.
+pub(super) fn validate_match_conditions(conditions: &[Value], params: Params, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     if conditions.len() > MAX_MATCH_CONDITIONS {
         errors.push(Error::too_many(path, conditions.len(), MAX_MATCH_CONDITIONS));
     }
     for (index, condition) in conditions.iter().enumerate() {
         let path = path.index(index);
-        if text(condition, "expression").trim().is_empty() {
-            errors.push(Error::required(&path.child("expression"), ""));
+        let expression = text(condition, "expression").trim();
+        let expression_path = path.child("expression");
+        if expression.is_empty() {
+            errors.push(Error::required(&expression_path, ""));
+        } else {
+            let env = Declared::WithAccess(params).environment();
+            errors.extend(compile_error(&expression_path, expression, Compiled::new(env, expression, &[Type::Bool])));
         }
         let name = text(condition, "name");
         let name_path = path.child("name");
@@ -202,6 +209,15 @@ pub(super) fn validate_match_conditions(conditions: &[Value], path: &Path) -> Er
         }
     }
     errors
+}
+
+/// What is wrong with an expression, if anything is.
+pub(super) fn compile_error<T>(path: &Path, shown: &str, compiled: Result<T, CompileError>) -> Option<Error> {
+    match compiled {
+        Ok(_) => None,
+        Err(CompileError::Invalid(detail)) => Some(Error::invalid(path, shown, detail)),
+        Err(CompileError::Internal(detail)) => Some(Error::internal(path, detail)),
+    }
 }
 
 /// Checks the kind of a policy's parameters.

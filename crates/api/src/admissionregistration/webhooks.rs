@@ -1,5 +1,6 @@
 //! Webhook configurations: lists of webhooks that are asked about requests, validating or mutating.
 
+use bailiwick_cel::admission::Params;
 use bailiwick_machinery::field::{Error, ErrorList, Path};
 use bailiwick_machinery::selector::validate_label_selector;
 use bailiwick_machinery::strategy::{Context, Generation, NameValidator, Strategy};
@@ -180,7 +181,7 @@ fn validate_webhook(webhook: &Value, tolerance: &Tolerance, path: &Path) -> Erro
     ));
     if !tolerance.match_conditions {
         let conditions = list(webhook, "matchConditions");
-        errors.extend(validate_match_conditions(conditions, &path.child("matchConditions")));
+        errors.extend(validate_match_conditions(conditions, Params::Absent, &path.child("matchConditions")));
     }
     errors
 }

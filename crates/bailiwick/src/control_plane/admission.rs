@@ -16,7 +16,7 @@ use bailiwick_server::Registry;
 use bailiwick_server::cache::Caches;
 use serde_json::Value;
 
-use crate::webhook_feed;
+use crate::{policy_feed, webhook_feed};
 
 /// Which plugins run, and with what configuration.
 #[derive(Default)]
@@ -45,7 +45,7 @@ pub enum AdmissionError {
 }
 
 impl AdmissionOptions {
-    /// Puts the chain together; its webhooks are fed with the stored configurations.
+    /// Puts the chain together; its webhooks and policies are fed with what is stored.
     pub(super) async fn build(self, registry: &Registry, caches: &Arc<Caches>) -> Result<Chain, super::Error> {
         let own: Vec<&str> = self.plugins.iter().map(|plugin| plugin.name()).collect();
         check_names(&self.enable, &self.disable, &own).map_err(AdmissionError::Names)?;
@@ -77,6 +77,7 @@ impl AdmissionOptions {
         webhook_feed::connect([&mutating, &validating], registry, caches).await?;
         plugins.push(Box::new(MutatingWebhooks::new(mutating, metrics.clone())));
         plugins.push(Box::new(ValidatingWebhooks::new(validating, metrics.clone())));
+        plugins.extend(policy_feed::connect(registry, caches).await?);
         plugins.retain(|plugin| runs(plugin.name()));
         plugins.extend(self.plugins.into_iter().filter(|plugin| !listed(&self.disable, plugin.name())));
         Ok(Chain::new(plugins).with_webhook_metrics(metrics))

@@ -4,19 +4,23 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bailiwick_admission::policy::{ParamKind, ParamScope};
 use bailiwick_admission::{Equivalent, Host, KindRef, Mapping};
 use bailiwick_auth::authz;
 use bailiwick_cel::library::{AccessDecision, AccessRequest, AccessTarget, Authorizer, Subject};
 use bailiwick_machinery::UserInfo;
-use bailiwick_machinery::resource::{GroupVersion, GroupVersionKind};
-use bailiwick_merge::apply::validate_managed_fields;
+use bailiwick_machinery::resource::{GroupVersion, GroupVersionKind, Scope};
+use bailiwick_machinery::selector::LabelSelector;
+use bailiwick_merge::apply::{TypeRef, validate_managed_fields};
 use bailiwick_schema::decode;
 use bailiwick_schema::structural::{self, MalformedFields, PruneOptions, Root, UnknownFields};
 use futures::FutureExt;
 use serde_json::Value;
 
 use super::body::Expected;
+use super::managed_fields::types_of;
 use super::patch::check_type;
+use super::policy_host;
 use super::request::Request;
 use crate::registry::Served;
 use crate::server::ApiServer;
@@ -165,6 +169,45 @@ impl Host for RequestHost<'_> {
                 namespaced: served.resource.namespaced(),
             })
             .collect()
+    }
+
+    fn unknown_fields(&self, object: &Value, kind: KindRef<'_>) -> Vec<String> {
+        let served = self.version(kind.group, kind.version).filter(|_| !self.has_own_kind());
+        served.map_or_else(Vec::new, |served| policy_host::unknown_fields(&served, object))
+    }
+
+    fn merge(&self, object: &Value, configuration: &Value, kind: KindRef<'_>) -> Result<Value, String> {
+        if self.has_own_kind() {
+            let expected = Expected::of(self.rq);
+            let types = expected.native.map_or_else(TypeRef::deduced, TypeRef::native);
+            return policy_host::merge(types, object, configuration);
+        }
+        let served = self.version(kind.group, kind.version).ok_or("type converter must not be nil")?;
+        policy_host::merge(types_of(&served), object, configuration)
+    }
+
+    fn parameter_scope(&self, kind: &ParamKind) -> Option<ParamScope> {
+        Some(match policy_host::parameter(self.rq.server, kind)?.resource.scope {
+            Scope::Namespaced => ParamScope::Namespaced,
+            Scope::Cluster => ParamScope::Cluster,
+        })
+    }
+
+    fn parameter_resource(&self, kind: &ParamKind) -> Option<String> {
+        policy_host::parameter(self.rq.server, kind).map(|served| served.resource.plural.clone())
+    }
+
+    async fn parameter(&self, kind: &ParamKind, namespace: &str, name: &str) -> Result<Option<Value>, String> {
+        policy_host::one(self.rq.server, kind, namespace, name).await
+    }
+
+    async fn parameters(
+        &self,
+        kind: &ParamKind,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Result<Vec<Value>, String> {
+        policy_host::matching(self.rq.server, kind, namespace, selector).await
     }
 
     async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision {

@@ -30,7 +30,7 @@ fn now(rq: &Request<'_>) -> Instant {
 }
 
 /// How fields of a resource merge.
-fn types_of(served: &Served) -> TypeRef<'_> {
+pub(super) fn types_of(served: &Served) -> TypeRef<'_> {
     let resource = &served.resource;
     match (resource.native, resource.custom.as_ref().and_then(|custom| custom.schema())) {
         (Some(native), _) => TypeRef::native(native),
