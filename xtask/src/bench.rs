@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: the same load on us and on kube-apiserver + etcd, in one run on one machine, with durable writes on
 //! both. CPU per operation is the figure to trust on a shared machine; throughput includes the load generator.
 
+mod policies;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -31,6 +33,9 @@ pub struct Args {
     /// this many definitions.
     #[arg(long)]
     pub definitions: Option<u32>,
+    /// Measure writes with this many ValidatingAdmissionPolicies instead, half of them matching.
+    #[arg(long)]
+    pub policies: Option<u32>,
     /// Load this many objects of 1 KiB into us and report memory, restart and list rate; nothing else is measured.
     #[arg(long)]
     pub objects: Option<u32>,
@@ -183,11 +188,16 @@ fn measure(name: &str, args: &Args, loadgen: &Path, start: impl Fn() -> Result<R
     let idle = cpu(&running.pids());
     std::thread::sleep(Duration::from_secs(10));
     rows.push(row("idle", "CPU % of a core", (cpu(&running.pids()) - idle) * 10.0));
-    let scenarios = match args.definitions {
-        Some(definitions) => custom_scenarios(args.operations, definitions),
-        None => scenarios(args.operations),
+    let scenarios = match (args.definitions, args.policies) {
+        (Some(definitions), _) => custom_scenarios(args.operations, definitions),
+        (None, Some(_)) => policies::scenarios(args.operations),
+        (None, None) => scenarios(args.operations),
     };
     for scenario in scenarios {
+        if let (true, Some(policies)) = (scenario.arguments.is_empty(), args.policies) {
+            policies::install(&running, policies)?;
+            continue;
+        }
         if scenario.shown.is_empty() {
             prepare(loadgen, &running, &scenario.arguments)?;
             continue;

@@ -162,12 +162,6 @@ impl Chain {
         }
     }
 
-    /// The same with more plugins, each at its place.
-    #[must_use]
-    pub fn with(self, more: Vec<Box<dyn Plugin>>) -> Self {
-        Self::new(self.plugins.into_iter().chain(more).collect())
-    }
-
     /// The first round; if a webhook or policy changed the object, all plugins run once more.
     pub async fn mutate(&self, attributes: &mut Attributes<'_>, lookup: &dyn Lookup) -> ApiResult<()> {
         loop {

@@ -343,24 +343,28 @@ impl Checker<'_> {
             }
             Type::Type(Some(inner)) => {
                 self.error(id, format!("'{inner}' is not a message type"));
-                Type::Error
+                Type::clone(&inner)
             }
             other => {
                 self.error(id, format!("'{}' is not a type", other.type_name()));
                 Type::Error
             }
         };
-        self.set_type(id, constructed.clone());
+        let is_constructible = patch_types::is_constructible(self.env.inner.messages, constructed.type_name());
+        self.set_type(id, if is_constructible { constructed.clone() } else { Type::Error });
         for field in fields.iter_mut() {
             self.check(&mut field.value);
-            let Type::Struct(name) = &constructed else { continue };
-            let Some(expected) = patch_types::field(self.env.inner.messages, name, &field.name) else {
+            if constructed == Type::Error {
+                continue;
+            }
+            let expected = patch_types::field(self.env.inner.messages, constructed.type_name(), &field.name);
+            let Some(expected) = expected else {
                 self.error(field.id, format!("undefined field '{}'", field.name));
                 continue;
             };
             let mut found = self.type_of(field.value.id).clone();
             if field.optional {
-                found = self.unwrap_optional(field.id, found);
+                found = self.unwrap_optional(field.value.id, found);
             }
             if !self.substitutions.assignable(&[(&expected, &found)]) {
                 let found = self.substitutions.resolve(&found, Unbound::Dyn);

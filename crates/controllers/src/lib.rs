@@ -15,6 +15,7 @@ mod header;
 mod monitor;
 mod namespace;
 mod per_namespace;
+mod policy_status;
 mod requests;
 mod resource_quota;
 mod root_ca;
@@ -36,6 +37,7 @@ use crate::discovery::Discovery;
 use crate::garbage_collector::GarbageCollector;
 use crate::monitor::Observer;
 use crate::namespace::Namespaces;
+use crate::policy_status::PolicyStatus;
 use crate::resource_quota::ResourceQuotas;
 use crate::root_ca::RootCa;
 use crate::service_account::ServiceAccounts;
@@ -60,11 +62,13 @@ pub enum Controller {
     Certificates,
     /// Gives aggregated cluster roles the rules they gather.
     ClusterRoleAggregation,
+    /// Checks the expressions of ValidatingAdmissionPolicies against the types they match.
+    PolicyStatus,
 }
 
 impl Controller {
     /// All there are.
-    pub const ALL: [Controller; 8] = [
+    pub const ALL: [Controller; 9] = [
         Controller::CustomResourceDefinition,
         Controller::Namespace,
         Controller::GarbageCollector,
@@ -73,6 +77,7 @@ impl Controller {
         Controller::ResourceQuota,
         Controller::Certificates,
         Controller::ClusterRoleAggregation,
+        Controller::PolicyStatus,
     ];
 }
 
@@ -144,6 +149,10 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
             }
             Controller::ClusterRoleAggregation => {
                 let running = ClusterRoleAggregation::new(client);
+                tasks.spawn(async move { running.run().await });
+            }
+            Controller::PolicyStatus => {
+                let running = PolicyStatus::new(client);
                 tasks.spawn(async move { running.run().await });
             }
             Controller::ResourceQuota => {
