@@ -128,6 +128,11 @@ impl Strategy for Definition {
         false
     }
 
+    /// The first request to delete a definition is about what it defines; only later ones look at the policy.
+    fn follows_propagation_policy(&self, object: &Value) -> bool {
+        object::is_deleting(object)
+    }
+
     /// The first request to delete a definition begins the deletion of what it defines.
     fn mark_deleting(&self, cx: &Context<'_>, object: &mut Value) {
         if object::finalizers(object).contains(&CLEANUP_FINALIZER) {

@@ -113,6 +113,11 @@ pub trait Strategy: Send + Sync {
     /// create and update.
     fn canonicalize(&self, _object: &mut Value) {}
 
+    /// Whether deleting this object adds and drops the garbage collector's finalizers as the propagation policy says.
+    fn follows_propagation_policy(&self, _object: &Value) -> bool {
+        true
+    }
+
     /// Changes an object that has just been marked as being deleted (namespaces turn `Terminating`).
     fn mark_deleting(&self, _cx: &Context<'_>, _object: &mut Value) {}
 

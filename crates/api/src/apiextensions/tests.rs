@@ -63,6 +63,7 @@ fn the_first_deletion_keeps_a_definition_for_its_instances() {
     let cx = Context { now: crate::testing::now(), user: &user, warnings: None };
     let mut definition = json!({"metadata": {"name": "as.b.c", "generation": 2, "deletionGracePeriodSeconds": 0}});
     assert!(!Definition.removable(&definition), "the first request only marks it");
+    assert!(!Definition.follows_propagation_policy(&definition), "and asks nothing of the garbage collector");
     Definition.mark_deleting(&cx, &mut definition);
     assert_eq!(definition["metadata"], json!({"name": "as.b.c", "generation": 1, "finalizers": [CLEANUP_FINALIZER]}));
     assert_eq!(definition["status"]["conditions"][0]["type"], "Terminating");

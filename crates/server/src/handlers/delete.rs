@@ -120,7 +120,10 @@ fn by_kind(rq: &Request<'_>) -> GroupResource {
 fn mark(rq: &Request<'_>, options: &DeleteOptions, old: &Value) -> Option<Value> {
     let strategy = &rq.served.resource.strategy;
     let mut marked = old.clone();
-    let finalizers = finalizers_for(options, &object::finalizers(old));
+    let finalizers = match strategy.follows_propagation_policy(old) {
+        true => finalizers_for(options, &object::finalizers(old)),
+        false => object::finalizers(old).into_iter().map(str::to_owned).collect(),
+    };
     let metadata = object::metadata_mut(&mut marked)?;
     if finalizers.is_empty() {
         metadata.remove("finalizers");
