@@ -2,6 +2,7 @@
 //! both. CPU per operation is the figure to trust on a shared machine; throughput includes the load generator.
 
 mod policies;
+mod audit;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,6 +40,9 @@ pub struct Args {
     /// Load this many objects of 1 KiB into us and report memory, restart and list rate; nothing else is measured.
     #[arg(long)]
     pub objects: Option<u32>,
+    /// Measure what the audit log costs us at each level; nothing else is measured.
+    #[arg(long)]
+    pub audit: bool,
 }
 
 /// One thing measured on both servers.
@@ -144,6 +148,9 @@ pub fn run(args: &Args) -> Result<()> {
     };
     if let Some(objects) = args.objects {
         return many_objects(&binary, &loadgen, objects);
+    }
+    if args.audit {
+        return audit::run(&binary, &loadgen, args.operations);
     }
     let ours = measure("bailiwick", args, &loadgen, || servers::start_bailiwick(&binary))?;
     let theirs = if args.without_peer {

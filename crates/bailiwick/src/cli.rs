@@ -4,6 +4,7 @@ mod auth;
 mod controllers;
 mod crd;
 mod duration;
+mod encryption;
 mod serve;
 mod snapshot;
 
@@ -44,6 +45,9 @@ enum Command {
     /// Tools for CustomResourceDefinitions.
     #[command(subcommand)]
     Crd(crd::Command),
+    /// Rotate the keys that secrets are encrypted with, and re-encrypt.
+    #[command(subcommand)]
+    Encryption(encryption::Command),
     /// Save, restore and inspect backups of the embedded store.
     #[command(subcommand)]
     Snapshot(snapshot::Command),
@@ -63,6 +67,7 @@ pub fn run() -> ExitCode {
         Command::Auth(command) => auth::run(command),
         Command::Controllers(args) => controllers::run(args),
         Command::Crd(command) => crd::run(command),
+        Command::Encryption(command) => encryption::run(command),
         Command::Snapshot(command) => snapshot::run(command),
     };
     match outcome {

@@ -1,8 +1,10 @@
 //! Building and running a control plane. Each field has its options, and what they make, in a file of its own.
 
 mod admission;
+pub mod audit;
 mod authentication;
 mod authorization;
+mod encryption;
 mod store;
 mod tls;
 
@@ -13,6 +15,8 @@ pub use authentication::{
 pub use authorization::{
     AuthorizationError, AuthorizationMode, AuthorizationOptions, AuthorizerOptions, WebhookOptions,
 };
+use audit::AuditOptions;
+pub use encryption::{EncryptionOptions, Reload};
 pub use store::StoreOptions;
 pub use tls::TlsOptions;
 
@@ -34,7 +38,7 @@ use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_server::cache::{Caches, Feed};
 use bailiwick_server::http::{Limits, Listener};
-use bailiwick_server::{ApiServer, Config, LocalService, Registry, StoredObjects, TenantId};
+use bailiwick_server::{ApiServer, Config, LocalService, Registry, StorageEncryption, StoredObjects, TenantId};
 use bailiwick_store::Store;
 use bailiwick_store::embedded::{self, EmbeddedStore};
 use jiff::Timestamp;
@@ -69,6 +73,10 @@ pub enum Error {
     Admission(#[from] AdmissionError),
     #[error(transparent)]
     Authorization(#[from] AuthorizationError),
+    #[error(transparent)]
+    Audit(#[from] audit::AuditError),
+    #[error("encryption at rest: {0}")]
+    Encryption(#[from] bailiwick_encryption::ConfigError),
     #[error("first-start objects: {0}")]
     Bootstrap(String),
 }
@@ -83,6 +91,8 @@ pub struct Builder {
     authorization: AuthorizationOptions,
     admission: AdmissionOptions,
     tls: TlsOptions,
+    audit: AuditOptions,
+    encryption: EncryptionOptions,
     request_timeout: Duration,
     limits: Limits,
     controllers: Vec<Controller>,
@@ -114,6 +124,8 @@ impl ControlPlane {
             authorization: AuthorizationOptions::default(),
             admission: AdmissionOptions::default(),
             tls: TlsOptions::default(),
+            audit: AuditOptions::default(),
+            encryption: EncryptionOptions::default(),
             request_timeout: Duration::from_secs(60),
             limits: Limits::default(),
             controllers: Controller::ALL.to_vec(),
@@ -171,6 +183,18 @@ impl Builder {
         self
     }
 
+    /// What is recorded of requests.
+    pub fn audit(mut self, options: AuditOptions) -> Self {
+        self.audit = options;
+        self
+    }
+
+    /// What is encrypted at rest.
+    pub fn encryption(mut self, options: EncryptionOptions) -> Self {
+        self.encryption = options;
+        self
+    }
+
     /// How long a request other than a watch may take.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
@@ -200,6 +224,8 @@ impl Builder {
         let names = ServingNames::default().with(&self.listen.ip().to_string()).with_own_hostname();
         let pki = Pki::ensure(&self.data_dir.join("pki"), &names, now)?;
         let store::Opened { store, embedded } = self.store.open(&self.data_dir).await?;
+        let encrypted = self.encryption.wrap(store, &self.store, &self.data_dir).await?;
+        let store = encrypted.store;
         let (caches, feed) = Caches::start(store.clone()).await?;
         let registry = Registry::new(&TenantId::root(), self.resources.clone());
         let lookup = Arc::new(StoredObjects::load(&registry, &caches).await?);
@@ -214,10 +240,13 @@ impl Builder {
         let stored_roles = rbac_feed::connect(&rbac, &registry, &caches).await?;
         let authorization = self.authorization.build(rbac, stored_roles)?;
         let authentication = self.authentication.build(&pki, &lookup, roots, &url)?;
+        let audit = self.audit.build()?;
         let config = Config {
             authenticator: authentication.authenticator,
             authorizers: authorization.authorizers,
             admission: self.admission.build(&registry, &caches).await?,
+            auditor: audit.auditor.clone(),
+            encryption: encrypted.control.map(|control| -> Arc<dyn StorageEncryption> { control }),
             issuer: authentication.issuer,
             token_keys: authentication.token_keys,
             jwks_uri: self.authentication.service_accounts.jwks_uri.clone(),
@@ -256,6 +285,8 @@ impl Builder {
             listening,
             controllers,
             _background: background,
+            audit,
+            _reloading: encrypted.reloading,
             _feed: feed,
         })
     }
@@ -275,6 +306,8 @@ pub struct Running {
     controllers: controllers::Started,
     /// Watches files and the like; ends with us.
     _background: Vec<Background>,
+    audit: audit::Audit,
+    _reloading: Option<encryption::Reloading>,
     _feed: Feed,
 }
 
@@ -286,6 +319,11 @@ impl Running {
 
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
+    }
+
+    /// The events recorded, for those who read them at their own pace; `None` where no stream is kept.
+    pub fn audit_stream(&self) -> Option<&bailiwick_audit::stream::Stream> {
+        self.audit.stream.as_ref()
     }
 
     /// Returns once the store has become unusable, with the reason; the process should then end.
@@ -301,6 +339,9 @@ impl Running {
     pub async fn stop(self) {
         self.controllers.stop().await;
         self.listening.stop().await;
+        if let Some(auditor) = self.audit.auditor {
+            let _ = tokio::task::spawn_blocking(move || auditor.stop()).await;
+        }
     }
 }
 

@@ -14,8 +14,9 @@ mod rbac_feed;
 mod webhook_feed;
 
 pub use bailiwick_controllers::Controller;
+pub use control_plane::audit;
 pub use control_plane::{
     AdmissionError, AdmissionOptions, AuthenticationOptions, AuthorizationError, AuthorizationMode,
-    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, Error, FrontProxyOptions, OidcOptions, Running,
+    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, EncryptionOptions, Error, FrontProxyOptions, OidcOptions, Reload, Running,
     ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions, WebhookOptions,
 };

@@ -91,6 +91,12 @@ impl Encoder {
         &self.served
     }
 
+    /// The same answer as compact JSON; `None` if it is JSON already.
+    pub fn as_json(&self) -> Option<Self> {
+        let other = self.media != MediaType::Json;
+        other.then(|| Self { media: MediaType::Json, layout: Layout::Compact, ..self.clone() })
+    }
+
     pub fn content_type(&self) -> &'static str {
         self.media.as_str()
     }

@@ -40,10 +40,17 @@ impl Endpoint {
     }
 }
 
+/// The check of key services for encryption at rest, where there are any.
+const KEY_SERVICES: &str = "kms-providers";
+
 /// A plain-text answer: status and text.
 pub async fn answer(server: &ApiServer, endpoint: Endpoint, single: &str, query: &Query) -> (u16, String) {
+    let mut checks = endpoint.checks().to_vec();
+    if server.config.encryption.as_ref().is_some_and(|encryption| encryption.has_key_services()) {
+        checks.push(KEY_SERVICES);
+    }
     if !single.is_empty() {
-        if !endpoint.checks().contains(&single) {
+        if !checks.contains(&single) {
             return (404, "404 page not found\n".to_owned());
         }
         return match run(server, single).await {
@@ -54,7 +61,7 @@ pub async fn answer(server: &ApiServer, endpoint: Endpoint, single: &str, query:
     let excluded: Vec<&str> = query.all("exclude").collect();
     let mut report = String::new();
     let mut failed = Vec::new();
-    for check in endpoint.checks() {
+    for check in &checks {
         if excluded.contains(check) {
             report.push_str(&format!("[+]{check} excluded: ok\n"));
             continue;
@@ -68,7 +75,7 @@ pub async fn answer(server: &ApiServer, endpoint: Endpoint, single: &str, query:
             }
         }
     }
-    for unknown in excluded.iter().filter(|name| !endpoint.checks().contains(name)) {
+    for unknown in excluded.iter().filter(|name| !checks.contains(name)) {
         report.push_str(&format!("warn: some health checks cannot be excluded: no matches for {unknown:?}\n"));
     }
     let name = endpoint.name();
@@ -93,6 +100,10 @@ async fn run(server: &ApiServer, check: &str) -> Result<(), String> {
                 Err(_) => Err("caches do not follow the store".to_owned()),
             }
         }
+        KEY_SERVICES => match &server.config.encryption {
+            Some(encryption) => encryption.health().await,
+            None => Ok(()),
+        },
         "shutdown" if server.is_shutting_down() => Err("process is shutting down".to_owned()),
         _ => Ok(()),
     }

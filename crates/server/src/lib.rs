@@ -7,6 +7,7 @@
 pub mod cache;
 mod discovery;
 mod encode;
+mod encryption;
 mod handlers;
 mod health;
 pub mod http;
@@ -19,6 +20,7 @@ mod registry;
 mod request_info;
 mod server;
 
+pub use encryption::StorageEncryption;
 pub use local::LocalService;
 pub use lookup::StoredObjects;
 pub use registry::{Registry, Served, TenantId};

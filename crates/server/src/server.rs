@@ -2,11 +2,13 @@
 //!
 //! The pipeline is plain: read what the request is about, find out who sends it, whether they may, serve it, count it.
 
+mod audit;
 mod dispatch;
 mod explain;
 mod nonresource;
 mod respond;
 
+pub use audit::AuditedBody;
 pub(crate) use respond::Answer;
 
 use std::net::SocketAddr;
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use bailiwick_admission::Chain;
+use bailiwick_audit::Auditor;
 use bailiwick_auth::authn::bearer::{self, Bearer};
 use bailiwick_auth::authn::{AuthRequest, PeerCertificates, RequestAuthenticator, TargetAudiences};
 use bailiwick_auth::authz::{Attributes, Authorizers, ResourceTarget, Target};
@@ -38,6 +41,7 @@ use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 
 use crate::cache::{Caches, ResourceCache};
+use crate::encryption::StorageEncryption;
 use crate::http::ResponseBody;
 use crate::lookup::{Loaded, StoredObjects};
 use crate::metrics::{Metrics, Subject};
@@ -54,6 +58,10 @@ pub struct Config {
     pub authenticator: RequestAuthenticator,
     pub authorizers: Authorizers,
     pub admission: Chain,
+    /// What records requests; nothing is recorded without it.
+    pub auditor: Option<Arc<Auditor>>,
+    /// The keys of the store, where it has any.
+    pub encryption: Option<Arc<dyn StorageEncryption>>,
     pub issuer: Arc<TokenIssuer>,
     /// Keys that verify our tokens, for the discovery of our issuer.
     pub token_keys: Arc<TokenKeys>,
@@ -168,13 +176,14 @@ impl ApiServer {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
-        let mut exchange = respond::Exchange::new(&parts);
+        let mut exchange = respond::Exchange::new(&parts, self.config.auditor.as_ref());
         let serving = AssertUnwindSafe(self.serve(&parts, &query, &info, body, &connection, &mut exchange));
         let outcome = match serving.catch_unwind().await {
             Ok(outcome) => outcome,
             Err(_) => {
                 self.metrics.panics.inc();
                 tracing::error!(path = parts.uri.path(), "a request panicked");
+                exchange.panicked().await;
                 Err(ApiError::internal("the server could not serve the request"))
             }
         };
@@ -202,7 +211,14 @@ impl ApiServer {
             Ok(current) => current.map_err(|error| store_error(&error))?,
             Err(_) => return Err(request_timeout()),
         }
-        let user = self.authenticate(parts, connection).await?;
+        let user = match self.authenticate(parts, connection).await {
+            Ok(user) => user,
+            Err(refusal) => {
+                exchange.identified(self, parts, info, connection, audit::Sender::Unknown).await?;
+                return Err(refusal);
+            }
+        };
+        exchange.identified(self, parts, info, connection, audit::Sender::Known(&user)).await?;
         let user = self.impersonate(parts, user, info, query, &exchange.audit).await?;
         self.authorize(&attributes(&user, info, query), &exchange.audit).await?;
         let mutating = !matches!(info.verb, "get" | "list" | "watch" | "head" | "options");
@@ -392,6 +408,10 @@ pub(crate) fn store_error(error: &store::Error) -> ApiError {
             ApiError::expired(format!("too old resource version: {requested} ({compacted})"))
         }
         store::Error::InvalidRequest(reason) => ApiError::bad_request(reason.clone()),
+        store::Error::Transform(reason) => {
+            tracing::error!(%error, "a value cannot be decrypted or encrypted");
+            ApiError::internal(reason.clone())
+        }
         store::Error::NoSpace(_) => {
             tracing::error!(%error, "store is out of space");
             ApiError::new(507, "InsufficientStorage", "the store is out of space")

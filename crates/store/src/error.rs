@@ -26,6 +26,9 @@ pub enum Error {
     /// The data on disk is damaged, or a write failed in a way that leaves its state unknown. The store refuses everything.
     #[error("store is corrupt or poisoned: {0}")]
     Corrupt(String),
+    /// A stored value cannot be decrypted or a new one not encrypted; others can.
+    #[error("{0}")]
+    Transform(String),
     /// The store has been closed.
     #[error("store is closed")]
     Closed,

@@ -120,7 +120,17 @@ impl Webhook {
 
     /// Sends a review and gives the review that comes back.
     pub async fn call(&self, review: &Value) -> Result<Value, Error> {
-        match tokio::time::timeout(self.timeout, self.exchange(review)).await {
+        let review = serde_json::to_vec(review)?;
+        Ok(serde_json::from_slice(&self.in_time(review.into()).await?)?)
+    }
+
+    /// Sends a JSON document and cares only that it is taken.
+    pub async fn send(&self, document: Bytes) -> Result<(), Error> {
+        self.in_time(document).await.map(drop)
+    }
+
+    async fn in_time(&self, body: Bytes) -> Result<Bytes, Error> {
+        match tokio::time::timeout(self.timeout, self.exchange(body)).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::Timeout(self.shown_url())),
         }
@@ -131,7 +141,7 @@ impl Webhook {
         format!("{}?timeout={}s", self.endpoint.url, self.timeout.as_secs())
     }
 
-    async fn exchange(&self, review: &Value) -> Result<Value, Error> {
+    async fn exchange(&self, body: Bytes) -> Result<Bytes, Error> {
         let failed = |reason: String| Error::Call { url: self.shown_url(), reason };
         let mut request = Request::post(self.shown_url())
             .header(CONTENT_TYPE, "application/json")
@@ -139,8 +149,7 @@ impl Webhook {
         if let Some(value) = self.endpoint.authorization().await? {
             request = request.header(AUTHORIZATION, value);
         }
-        let request =
-            request.body(Full::from(serde_json::to_vec(review)?)).map_err(|error| failed(error.to_string()))?;
+        let request = request.body(Full::from(body)).map_err(|error| failed(error.to_string()))?;
         let response = self.client.request(request).await.map_err(|error| failed(reason(&error)))?;
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
@@ -148,7 +157,7 @@ impl Webhook {
         if !status.is_success() {
             return Err(refusal(status, &body));
         }
-        Ok(serde_json::from_slice(&body)?)
+        Ok(body)
     }
 }
 

@@ -42,7 +42,7 @@ impl Running {
     pub fn restart_bailiwick(self, binary: &Path) -> Result<Self> {
         let Self { processes, data, .. } = self;
         drop(processes);
-        start_bailiwick_on(binary, data)
+        start_bailiwick_on(binary, data, &[])
     }
 }
 
@@ -58,10 +58,15 @@ impl Drop for Process {
 
 /// Starts our own binary.
 pub fn start_bailiwick(binary: &Path) -> Result<Running> {
-    start_bailiwick_on(binary, tempfile::tempdir()?)
+    start_bailiwick_with(binary, &[])
 }
 
-fn start_bailiwick_on(binary: &Path, data: TempDir) -> Result<Running> {
+/// Starts our own binary with further arguments of `serve`.
+pub fn start_bailiwick_with(binary: &Path, arguments: &[String]) -> Result<Running> {
+    start_bailiwick_on(binary, tempfile::tempdir()?, arguments)
+}
+
+fn start_bailiwick_on(binary: &Path, data: TempDir, arguments: &[String]) -> Result<Running> {
     let tokens = data.path().join("tokens.csv");
     std::fs::write(&tokens, TOKEN_FILE)?;
     let data_dir = data.path().join("data");
@@ -74,6 +79,7 @@ fn start_bailiwick_on(binary: &Path, data: TempDir) -> Result<Running> {
         .arg("--token-auth-file")
         .arg(&tokens)
         .args(["--service-account-issuer", SERVICE_ACCOUNT_ISSUER])
+        .args(arguments)
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()

@@ -1,8 +1,10 @@
 //! `bailiwick serve`: the API server until it is told to stop. The flags of each field are in a file of their own.
 
 mod admission;
+mod audit;
 mod authentication;
 mod authorization;
+mod encryption;
 mod store;
 mod tls;
 
@@ -40,6 +42,10 @@ pub struct Args {
     admission: admission::Flags,
     #[command(flatten)]
     tls: tls::Flags,
+    #[command(flatten)]
+    audit: audit::Flags,
+    #[command(flatten)]
+    encryption: encryption::Flags,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -55,6 +61,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         .authorization(args.authorization.options()?)
         .admission(args.admission.options())
         .tls(args.tls.options())
+        .encryption(args.encryption.options())
+        .audit(args.audit.options(&args.data_dir)?)
         .request_timeout(Duration::from_secs(args.request_timeout_seconds))
         .limits(args.tls.limits())
         .controllers(if args.no_controllers { &[] } else { &Controller::ALL })

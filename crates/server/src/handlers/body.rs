@@ -274,7 +274,7 @@ fn unrecognized(expected: &Expected<'_>, detail: &str, body: &[u8]) -> ApiError 
 }
 
 /// Delete options from the body, or from the query when there is none.
-pub fn decode_delete_options(rq: &Request<'_>, body: &[u8]) -> ApiResult<DeleteOptions> {
+pub fn decode_delete_options(rq: &Request<'_>, body: &Bytes) -> ApiResult<DeleteOptions> {
     if body.is_empty() {
         return DeleteOptions::from_query(rq.query);
     }
@@ -292,5 +292,6 @@ pub fn decode_delete_options(rq: &Request<'_>, body: &[u8]) -> ApiResult<DeleteO
             protobuf::decode_object(native, &envelope).map_err(|error| ApiError::bad_request(error.to_string()))?
         }
     };
+    rq.audit.request_body(|| json_bytes(&value));
     DeleteOptions::from_body(&value)
 }

@@ -44,7 +44,9 @@ pub async fn list(rq: &Request<'_>) -> ApiResult<Reply> {
         true => ResponseBody::List(Box::new(ListBody::new(encoder, found))),
         false => {
             let meta = found.meta.clone();
-            ResponseBody::full(encoder.whole_list(&meta, found.into_objects())?)
+            let objects = found.into_objects();
+            rq.audit.response_object(|| encoder.as_json()?.whole_list(&meta, objects.clone()).ok());
+            ResponseBody::full(encoder.whole_list(&meta, objects)?)
         }
     };
     Ok(Reply::new(200, content_type, body))

@@ -6,6 +6,7 @@ use bailiwick_machinery::object;
 use bailiwick_machinery::resource::{GroupKind, go_name};
 use bailiwick_machinery::status::{ApiError, ApiResult, Details};
 use bailiwick_machinery::write_options::{FieldValidation, PatchKind, PatchOptions};
+use bailiwick_machinery::yaml;
 use bailiwick_merge::go_format::go_format;
 use bailiwick_merge::{JsonPatch, PatchError, merge_patch, strategic_merge_patch};
 use bailiwick_schema::decode;
@@ -31,6 +32,7 @@ pub async fn patch(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let kind = media::patch_type(rq.content_type(), rq.origin())?;
     let options = PatchOptions::parse(rq.query, kind)?;
     let encoder = rq.encoder(Answer::Object)?;
+    rq.audit.request_body(|| json_of_patch(kind, &body));
     let patch = match kind {
         PatchKind::JsonPatch => Patch::Json(JsonPatch::from_value(parse(&body, DECODING)?).map_err(patch_error)?),
         PatchKind::MergePatch => Patch::Merge(parse(&body, DECODING)?),
@@ -42,6 +44,16 @@ pub async fn patch(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let change = |old: &Value| apply(rq, &patch, old, options.write.field_validation);
     let updated = update_object(rq, run, Tracking::Update(&manager), change).await?;
     rq.object_reply(200, &encoder, updated).await
+}
+
+/// A patch as JSON; those to apply are YAML. Nothing if it is neither, which its reader will tell.
+fn json_of_patch(kind: PatchKind, body: &Bytes) -> Bytes {
+    if decode::check_syntax(body).is_ok() {
+        return body.clone();
+    }
+    let text = std::str::from_utf8(body).ok().filter(|_| kind == PatchKind::Apply);
+    let value = text.and_then(|text| yaml::decode(text).ok()).map(|decoded| decoded.value);
+    value.and_then(|value| serde_json::to_vec(&value).ok()).unwrap_or_default().into()
 }
 
 /// How upstream introduces the syntax errors of two of the three kinds of patch.

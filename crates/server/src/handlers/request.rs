@@ -219,6 +219,7 @@ impl<'a> Request<'a> {
         if self.served.needs_webhook(&object) {
             object = self.served.present_all(vec![object]).await?.pop().ok_or_else(|| self.not_found())?;
         }
+        self.audit.response_object(|| encoder.as_json()?.object(&object).ok());
         Ok(Reply::new(status, encoder.content_type(), ResponseBody::full(encoder.object(&object)?)))
     }
 

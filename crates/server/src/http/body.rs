@@ -22,6 +22,8 @@ pub enum ResponseBody {
     Document(Box<crate::openapi::DocumentBody>),
     /// Any other body, compressed.
     Gzip(Box<crate::encode::gzip::GzipBody>),
+    /// Any body made as it is sent, whose end is recorded.
+    Audited(Box<crate::server::AuditedBody>),
 }
 
 impl ResponseBody {
@@ -31,6 +33,24 @@ impl ResponseBody {
 
     pub fn empty() -> Self {
         Self::Full(None)
+    }
+
+    /// Whether the bytes are made as the connection takes them.
+    pub fn is_streamed(&self) -> bool {
+        match self {
+            Self::List(_) | Self::Watch(_) => true,
+            Self::Audited(audited) => audited.inner().is_streamed(),
+            Self::Full(_) | Self::Document(_) | Self::Gzip(_) => false,
+        }
+    }
+
+    /// Whether this is a list of objects.
+    pub fn is_list(&self) -> bool {
+        match self {
+            Self::List(_) => true,
+            Self::Audited(audited) => audited.inner().is_list(),
+            _ => false,
+        }
     }
 }
 
@@ -45,6 +65,7 @@ impl Body for ResponseBody {
             Self::Watch(watch) => watch.poll_chunk(cx),
             Self::Document(document) => Poll::Ready(document.next_chunk()),
             Self::Gzip(gzip) => return Pin::new(gzip.as_mut()).poll_frame(cx),
+            Self::Audited(audited) => return audited.poll_frame(cx),
         };
         chunk.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
     }

@@ -15,7 +15,6 @@ use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::ResponseBody;
 use super::corked::{Cork, GATHERED_BYTES_MAX, cork};
 use super::listener::Limits;
 use super::streams::{StreamExecutor, Streams};
@@ -59,7 +58,7 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: &Shared, gracefu
         let (server, connection, streaming) = (server.clone(), connection.clone(), marks.mark());
         async move {
             let response = server.handle(request, connection).await;
-            if matches!(response.body(), ResponseBody::List(_) | ResponseBody::Watch(_)) {
+            if response.body().is_streamed() {
                 streaming.begin();
             }
             Ok::<_, std::convert::Infallible>(response)

@@ -48,6 +48,7 @@ impl ApiServer {
             // Others can only discover an issuer that is a URL.
             "/openid/v1/jwks" if self.issuer_is_url() => self.key_set(),
             "/.well-known/openid-configuration" if self.issuer_is_url() => self.issuer_document(),
+            "/encryption/status" | "/encryption/reencrypt" => self.encryption_answer(parts, path).await,
             _ => self.discovery_answer(parts, query, path),
         }
     }
@@ -55,11 +56,25 @@ impl ApiServer {
     fn metrics_answer(&self) -> Answer {
         let mut text = self.metrics.encode(&self.caches);
         self.config.admission.encode_metrics(&mut text);
+        if let Some(auditor) = &self.config.auditor {
+            super::audit::append_metrics(&mut text, auditor);
+        }
         Answer::new(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", ResponseBody::full(text))
     }
 
     fn issuer_is_url(&self) -> bool {
         self.config.issuer.issuer().starts_with("https://")
+    }
+
+    /// Rewriting the store under its first key: started by POST, followed by GET.
+    async fn encryption_answer(&self, parts: &Parts, path: &str) -> ApiResult<Answer> {
+        let Some(encryption) = &self.config.encryption else { return Ok(Answer::page_not_found()) };
+        match (path, &parts.method) {
+            ("/encryption/reencrypt", &Method::POST) => encryption.reencrypt().await.map_err(ApiError::internal)?,
+            ("/encryption/status", &Method::GET) => {}
+            _ => return Err(method_not_allowed()),
+        }
+        json_answer(&encryption.progress(), Layout::Compact)
     }
 
     fn key_set(&self) -> ApiResult<Answer> {

@@ -1,5 +1,8 @@
 //! From a handler's outcome to an HTTP response: headers every answer has, warnings, compression, Status on failure.
 
+use std::sync::Arc;
+
+use bailiwick_audit::Auditor;
 use bailiwick_machinery::audit::AuditContext;
 use bailiwick_machinery::media::{self, MediaType};
 use bailiwick_machinery::status::{ApiError, ApiResult};
@@ -10,6 +13,11 @@ use http::header::{
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
+
+use super::audit::{Recorder, Sender};
+use super::{ApiServer, Connection};
+use crate::request_info::RequestInfo;
 
 use crate::encode::gzip::{GZIP_BYTES_MIN, GzipBody};
 use crate::encode::{Layout, encode_value};
@@ -67,25 +75,60 @@ pub struct Exchange {
     pub warnings: Vec<String>,
     /// What the request leaves for the audit log.
     pub audit: AuditContext,
+    /// When the request arrived, where it may be recorded.
+    received: Option<Timestamp>,
+    recorder: Option<Recorder>,
 }
 
 impl Exchange {
-    pub fn new(parts: &Parts) -> Self {
+    pub fn new(parts: &Parts, auditor: Option<&Arc<Auditor>>) -> Self {
         let given = parts.headers.get(&AUDIT_ID).and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty());
         let id = match given {
             Some(id) => id.get(..AUDIT_ID_LEN_MAX.min(id.len())).unwrap_or_default().to_owned(),
             None => uuid::Uuid::new_v4().to_string(),
         };
         let audit_id = HeaderValue::from_str(&id).unwrap_or_else(|_| HeaderValue::from_static("invalid"));
-        Self { audit_id, warnings: Vec::new(), audit: AuditContext::off() }
+        let (audit, received) = match auditor {
+            Some(_) => (AuditContext::undecided(), Some(Timestamp::now())),
+            None => (AuditContext::off(), None),
+        };
+        Self { audit_id, warnings: Vec::new(), audit, received, recorder: None }
+    }
+
+    /// It is known who sent the request, so the policy can tell whether it is recorded.
+    pub async fn identified(
+        &mut self,
+        server: &ApiServer,
+        parts: &Parts,
+        info: &RequestInfo,
+        connection: &Connection,
+        sender: Sender<'_>,
+    ) -> ApiResult<()> {
+        let (Some(auditor), Some(received)) = (&server.config.auditor, self.received) else { return Ok(()) };
+        let received = (received, self.audit_id.to_str().unwrap_or_default());
+        let recorder = Recorder::new(auditor, &self.audit, parts, info, connection, sender, received);
+        let Some(recorder) = recorder else { return Ok(()) };
+        let recorded = recorder.received().await;
+        self.recorder = Some(recorder);
+        recorded
+    }
+
+    /// Serving the request panicked, which is the last that is recorded of it.
+    pub async fn panicked(&mut self) {
+        if let Some(recorder) = self.recorder.take() {
+            recorder.panicked(&self.audit).await;
+        }
     }
 
     /// The response, complete.
-    pub async fn finish(self, outcome: ApiResult<Answer>, parts: &Parts, query: &Query) -> Response<ResponseBody> {
-        let mut answer = match outcome {
-            Ok(answer) => answer,
-            Err(error) => failure(&error, parts, query),
+    pub async fn finish(mut self, outcome: ApiResult<Answer>, parts: &Parts, query: &Query) -> Response<ResponseBody> {
+        let (mut answer, error) = match outcome {
+            Ok(answer) => (answer, None),
+            Err(error) => (failure(&error, parts, query), Some(error)),
         };
+        if let Some(recorder) = self.recorder.take() {
+            recorder.answered(&self.audit, &mut answer, error.as_ref()).await;
+        }
         let gzipped = compress(&mut answer, parts).await;
         if parts.method == Method::HEAD {
             answer.body = ResponseBody::empty();
@@ -138,8 +181,7 @@ async fn compress(answer: &mut Answer, parts: &Parts) -> bool {
     }
     let large = match &answer.body {
         ResponseBody::Full(Some(bytes)) => bytes.len() >= GZIP_BYTES_MIN,
-        ResponseBody::List(_) => true,
-        _ => false,
+        body => body.is_list(),
     };
     if !large {
         return false;

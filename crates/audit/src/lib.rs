@@ -1,0 +1,28 @@
+//! The audit log: who asked for what, and what came of it, as `audit.k8s.io/v1` events.
+//!
+//! A [`Policy`] decides how much of a request is recorded. An [`Auditor`] takes the [`Event`]s of requests, encodes each
+//! once on a thread of its own and hands them to its sinks: a rotated [`LogFile`], a [`WebhookSink`], and a
+//! [`stream`] on disk that subscribers read at their own pace. Where no policy is configured there is no auditor.
+//!
+//! This crate knows nothing of HTTP servers, handlers or the store.
+
+mod auditor;
+mod body;
+mod event;
+mod log_file;
+mod policy;
+mod queue;
+mod rules;
+mod sink;
+pub mod stream;
+mod webhook;
+
+pub use auditor::{Auditor, Backend, Counters, NotRecorded, Truncation};
+pub use bailiwick_machinery::audit::Level;
+pub use body::Sensitivity;
+pub use event::{Body, Event, ObjectRef, Request, ResponseStatus, Stage};
+pub use log_file::{Compress, LogFile, LogFormat, LogOptions};
+pub use policy::{Policy, PolicyError};
+pub use rules::{RequestRules, StageSet, Subject};
+pub use sink::{AuditSink, Encoded, Mode, SinkError};
+pub use webhook::{WebhookOptions, WebhookSink};

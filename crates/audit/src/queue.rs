@@ -1,0 +1,133 @@
+//! The way from requests to the auditor's thread: bounded, cheap to enter, and taken in batches.
+//!
+//! The thread sleeps while there is nothing to do and is woken once. It then waits a moment for company, so that a busy
+//! server pays for one wake-up and one write for many events, unless somebody waits for theirs.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::event::Event;
+
+/// How long the thread waits for further events before it goes to work.
+const LINGER: Duration = Duration::from_millis(5);
+/// Bodies that wait may hold this much memory; a burst of large objects must not take the server down.
+const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How many events are worked on at once.
+const BATCH_LEN_MAX: usize = 1024;
+
+/// Whether the sinks that must have an event do.
+pub(crate) type Receipt = oneshot::Receiver<bool>;
+
+/// An event on its way, with whoever waits for it.
+pub(crate) struct Entry {
+    pub event: Event,
+    pub waiting: Option<oneshot::Sender<bool>>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: VecDeque<Entry>,
+    body_bytes: usize,
+    /// The thread sleeps until it is woken.
+    idle: bool,
+    /// Somebody waits, so do not linger.
+    urgent: bool,
+    closed: bool,
+}
+
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+    room: Notify,
+    len_max: usize,
+}
+
+/// The queue took nothing more.
+pub(crate) struct Full(pub Box<Event>);
+
+impl Queue {
+    pub fn new(len_max: usize) -> Self {
+        Self { state: Mutex::default(), wake: Condvar::new(), room: Notify::new(), len_max }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an event if there is room.
+    pub fn offer(&self, event: Event, waiting: Option<oneshot::Sender<bool>>) -> Result<(), Full> {
+        let mut state = self.state();
+        if state.entries.len() >= self.len_max || state.body_bytes > BODY_BYTES_MAX || state.closed {
+            return Err(Full(Box::new(event)));
+        }
+        self.enter(&mut state, event, waiting);
+        Ok(())
+    }
+
+    /// Adds an event even where there is no room, for those who cannot wait and must not lose it.
+    pub fn push(&self, event: Event) {
+        let mut state = self.state();
+        if !state.closed {
+            self.enter(&mut state, event, None);
+        }
+    }
+
+    fn enter(&self, state: &mut State, event: Event, waiting: Option<oneshot::Sender<bool>>) {
+        let urgent = waiting.is_some() && !state.urgent;
+        state.urgent |= urgent;
+        state.body_bytes += event.body_bytes();
+        state.entries.push_back(Entry { event, waiting });
+        if std::mem::take(&mut state.idle) || urgent || state.entries.len() == BATCH_LEN_MAX {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Waits until there may be room.
+    pub async fn room(&self) {
+        let notified = self.room.notified();
+        {
+            let state = self.state();
+            if state.closed || (state.entries.len() < self.len_max && state.body_bytes <= BODY_BYTES_MAX) {
+                return;
+            }
+        }
+        notified.await;
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
+    /// The next events; `None` once the queue is closed and empty.
+    pub fn take(&self) -> Option<Vec<Entry>> {
+        let mut state = self.state();
+        while state.entries.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state.idle = true;
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.idle = false;
+        if !state.urgent && !state.closed && state.entries.len() < BATCH_LEN_MAX {
+            let busy = |state: &mut State| !state.urgent && !state.closed && state.entries.len() < BATCH_LEN_MAX;
+            state = self.wake.wait_timeout_while(state, LINGER, busy).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let count = state.entries.len().min(BATCH_LEN_MAX);
+        let batch: Vec<Entry> = state.entries.drain(..count).collect();
+        state.body_bytes -= batch.iter().map(|entry| entry.event.body_bytes()).sum::<usize>();
+        state.urgent = state.entries.iter().any(|entry| entry.waiting.is_some());
+        drop(state);
+        self.room.notify_waiters();
+        Some(batch)
+    }
+
+    pub fn close(&self) {
+        self.state().closed = true;
+        self.wake.notify_all();
+        self.room.notify_waiters();
+    }
+}

@@ -1,0 +1,45 @@
+//! Where events go: the contract between the auditor and its sinks.
+
+use bytes::Bytes;
+
+/// An event as it is kept and sent: one line of JSON without the newline. Cloning shares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// The event in `audit.k8s.io/v1`.
+    pub json: Bytes,
+}
+
+/// Whether the answer to a request waits for its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Events are collected and written behind the back of the request.
+    Batch,
+    /// The request waits until the sink has its event; a sink that fails does not stop it.
+    Blocking,
+    /// As blocking, and a request whose arrival cannot be recorded is refused.
+    BlockingStrict,
+}
+
+/// Why a sink did not take events.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Webhook(#[from] bailiwick_webhook::Error),
+    #[error("the buffer is full: {0} events are lost")]
+    Full(usize),
+}
+
+/// Something that takes events, in order. Called on the auditor's own thread, which may block.
+///
+/// A sink that returns `Ok` has the events: written to a file, sent, or kept where they will be sent from.
+pub trait AuditSink: Send + 'static {
+    /// What errors and metrics call it.
+    fn name(&self) -> &'static str;
+
+    fn accept(&mut self, events: &[Encoded]) -> Result<(), SinkError>;
+
+    /// Nothing more will come: finish what is under way.
+    fn close(&mut self) {}
+}
