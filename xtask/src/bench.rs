@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: the same load on us and on kube-apiserver + etcd, in one run on one machine, with durable writes on
 //! both. CPU per operation is the figure to trust on a shared machine; throughput includes the load generator.
 
-mod policies;
 mod audit;
+mod policies;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -59,12 +59,7 @@ impl Auditor {
     pub fn start(policy: Policy, backends: Vec<Backend>) -> std::io::Result<Self> {
         let queue = Arc::new(Queue::new(Self::QUEUE_LEN));
         let counters = Arc::new(Counters::default());
-        let strictest = |mode: Mode| backends.iter().any(|backend| backend.mode == mode);
-        let mode = match () {
-            () if strictest(Mode::BlockingStrict) => Mode::BlockingStrict,
-            () if strictest(Mode::Blocking) => Mode::Blocking,
-            () => Mode::Batch,
-        };
+        let mode = backends.iter().map(|backend| backend.mode).max().unwrap_or(Mode::Batch);
         let worker = Worker { queue: queue.clone(), counters: counters.clone(), backends };
         let thread = std::thread::Builder::new().name("audit".into()).spawn(move || worker.run())?;
         Ok(Self { policy, queue, counters, mode, thread: Some(thread).into() })
@@ -209,3 +204,6 @@ fn encode(event: &Event, bodies: Bodies, scratch: &mut Vec<u8>) -> Encoded {
     event.encode(scratch, bodies);
     Encoded { json: Bytes::copy_from_slice(scratch) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,7 @@ impl LogFile {
             // An event is never split between files.
             if let Out::File { bytes, .. } = &self.out
                 && self.options.bytes_max > 0
-                && *bytes > 0
+                && *bytes + start as u64 > 0
                 && *bytes + start as u64 + line > self.options.bytes_max
             {
                 let next = self.buffer.split_off(start);

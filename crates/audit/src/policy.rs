@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(refusal("rules: [{}]"), "rules[0].level: Required value");
         assert_eq!(
             refusal("rules: [{level: Everything}]"),
-            "rules[0].level: Unsupported value: \"Everything\": supported values: \"Metadata\", \"None\", \"Request\", \
+            "rules[0].level: Unsupported value: \"Everything\": supported values: \"None\", \"Metadata\", \"Request\", \
              \"RequestResponse\""
         );
         assert_eq!(

@@ -155,7 +155,7 @@ mod tests {
             is_resource: true,
             resource,
             subresource,
-            namespace: "n",
+            namespace: "ns",
             name: "x",
             ..Subject::default()
         }
@@ -196,9 +196,9 @@ mod tests {
         let known = Subject { user: Some(&user), ..resource("pods", "") };
         assert!(matches("users: [ann]", known) && !matches("users: [ann]", resource("pods", "")));
         assert!(matches("userGroups: [dev]", known) && !matches("userGroups: [ops]", known));
-        assert!(matches("namespaces: [n]", known) && !matches("namespaces: ['']", known));
+        assert!(matches("namespaces: [ns]", known) && !matches("namespaces: ['']", known));
         assert!(matches("resources: [{resources: [pods], resourceNames: [x]}]", known));
-        assert!(!matches("resources: [{resources: [pods], resourceNames: [y]}]", known));
+        assert!(!matches("resources: [{resources: [pods], resourceNames: [other]}]", known));
         assert!(!matches("resources: [{group: apps}]", known) && matches("resources: [{group: '*'}]", known));
         let path = Subject { path: "/healthz/etcd", ..Subject::default() };
         assert!(matches("nonResourceURLs: ['/healthz*']", path) && matches("nonResourceURLs: ['*']", path));

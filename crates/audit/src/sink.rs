@@ -9,8 +9,8 @@ pub struct Encoded {
     pub json: Bytes,
 }
 
-/// Whether the answer to a request waits for its events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether the answer to a request waits for its events, from the least to the most strict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// Events are collected and written behind the back of the request.
     Batch,

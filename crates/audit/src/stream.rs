@@ -205,7 +205,7 @@ impl Subscription {
         let mut items = Vec::new();
         while items.len() < max && self.next <= last {
             if self.place.is_none() {
-                self.place = Some((self.find()?, 0));
+                self.place = Some(self.find()?);
             }
             let Some((path, offset)) = &mut self.place else { break };
             let wanted = max.min(items.len() + (last - self.next + 1) as usize) - items.len();
@@ -213,7 +213,7 @@ impl Subscription {
             if read.items.is_empty() {
                 // The segment is read to its end; the event is in the next one.
                 self.place = None;
-                if self.find()?.as_path() == read.path {
+                if self.find()?.0 == read.path {
                     break;
                 }
                 continue;
@@ -225,11 +225,11 @@ impl Subscription {
         Ok(items)
     }
 
-    /// The segment that holds the next event.
-    fn find(&self) -> Result<PathBuf, StreamError> {
+    /// The segment that holds the next event, and where in it.
+    fn find(&self) -> Result<(PathBuf, u64), StreamError> {
         let segments = Segments::list(&self.directory)?;
         match segments.holding(self.next) {
-            Some(segment) => Ok(segment.path.clone()),
+            Some(segment) => Ok((segment.path.clone(), segment.offset_of(self.next)?)),
             None => Err(StreamError::Lost { missed: self.next, resume: segments.oldest().unwrap_or(self.next + 1) }),
         }
     }

@@ -9,13 +9,13 @@ mod store;
 mod tls;
 
 pub use admission::{AdmissionError, AdmissionOptions};
+use audit::AuditOptions;
 pub use authentication::{
     AuthenticationOptions, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
 };
 pub use authorization::{
     AuthorizationError, AuthorizationMode, AuthorizationOptions, AuthorizerOptions, WebhookOptions,
 };
-use audit::AuditOptions;
 pub use encryption::{EncryptionOptions, Reload};
 pub use store::StoreOptions;
 pub use tls::TlsOptions;

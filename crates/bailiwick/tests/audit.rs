@@ -12,6 +12,8 @@ use bailiwick::audit::{AuditLog, AuditOptions, AuditStream};
 use bailiwick::{AuthenticationOptions, ControlPlane, Running};
 use bailiwick_audit::stream::StreamOptions;
 use bailiwick_audit::{AuditSink, Compress, Encoded, LogFormat, LogOptions, Mode, SinkError};
+use bailiwick_machinery::resource::Resource;
+use bailiwick_machinery::strategy::Strategy;
 use bailiwick_server::Connection;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -27,13 +29,14 @@ struct Plane {
 
 impl Plane {
     async fn start(policy: &str, configure: impl FnOnce(&Path, AuditOptions) -> AuditOptions) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), policy, configure).await
+        Self::start_in(tempfile::tempdir().unwrap(), policy, configure, bailiwick_api::native_resources()).await
     }
 
     async fn start_in(
         dir: tempfile::TempDir,
         policy: &str,
         configure: impl FnOnce(&Path, AuditOptions) -> AuditOptions,
+        resources: Vec<Resource>,
     ) -> Self {
         let (tokens, policy_file) = (dir.path().join("tokens.csv"), dir.path().join("policy.yaml"));
         std::fs::write(&tokens, "admin-token,admin,admin,\"system:masters\"\nalice-token,alice,alice-uid,\"dev,qa\"\n")
@@ -51,6 +54,7 @@ impl Plane {
         let running = ControlPlane::builder(dir.path().join("data"))
             .authentication(AuthenticationOptions { token_auth_file: Some(tokens), ..AuthenticationOptions::default() })
             .controllers(&[])
+            .resources(resources)
             .audit(configure(dir.path(), options))
             .start()
             .await
@@ -203,7 +207,32 @@ async fn a_watch_that_is_dropped_is_complete() {
     assert_eq!(stages(&events), ["RequestReceived", "ResponseStarted", "ResponseComplete"]);
 }
 
-/// Keeps what it gets, and panics when told to.
+/// Rules that panic.
+struct Panics;
+
+impl Strategy for Panics {
+    fn default(&self, _: &mut Value) {
+        panic!("a bug")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_is_the_last_event_of_its_request() {
+    let mut resources = bailiwick_api::native_resources();
+    for resource in resources.iter_mut().filter(|resource| resource.plural == "leases") {
+        resource.strategy = Arc::new(Panics);
+    }
+    let plane = Plane::start_in(tempfile::tempdir().unwrap(), EVERYTHING, |_, options| options, resources).await;
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}});
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    assert_eq!(plane.admin("panic", "POST", path, &lease).await, 500);
+    let events = plane.events_of("panic").await;
+    assert_eq!(stages(&events), ["RequestReceived", "Panic"]);
+    assert_eq!(events[1]["responseStatus"]["code"], 500);
+    assert_eq!(events[1]["responseStatus"]["reason"], "InternalError");
+}
+
+/// Keeps what it gets.
 struct Memory(Arc<Mutex<Vec<Bytes>>>);
 
 impl AuditSink for Memory {
@@ -249,7 +278,7 @@ async fn a_subscriber_that_was_away_gets_every_event() {
     }
     let dir = plane.dir;
     plane.running.stop().await;
-    let plane = Plane::start_in(dir, EVERYTHING, stream).await;
+    let plane = Plane::start_in(dir, EVERYTHING, stream, bailiwick_api::native_resources()).await;
     let mut subscription = plane.running.audit_stream().unwrap().subscribe("store").unwrap();
     let missed: Vec<Value> =
         subscription.read(10_000).unwrap().iter().map(|item| serde_json::from_slice(&item.json).unwrap()).collect();
@@ -290,4 +319,39 @@ async fn a_request_that_cannot_be_recorded_is_refused_in_strict_mode() {
     };
     let refusal = auditor.record(bailiwick_audit::Event::received(Arc::new(request))).await.unwrap_err();
     assert_eq!(refusal.to_string(), "failed to store audit event");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_server_has_streamed_every_request_it_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = dir.path().join("policy.yaml");
+    std::fs::write(&policy, EVERYTHING).unwrap();
+    let arguments = ["--audit-stream", "--audit-policy-file", policy.to_str().unwrap()];
+    let mut server = bailiwick_testkit::Server::start_with(env!("CARGO_BIN_EXE_bailiwick"), &arguments).unwrap();
+    for round in 0..2 {
+        let client = server.client().await.unwrap();
+        for number in 0..30 {
+            let request = http::Request::get("/version").header("audit-id", format!("{round}-{number}"));
+            client.request::<Value>(request.body(Vec::new()).unwrap()).await.unwrap();
+        }
+        server.kill();
+        if round == 0 {
+            server.restart().unwrap();
+        }
+    }
+    let (_sink, stream) =
+        bailiwick_audit::stream::open(StreamOptions::new(server.data_dir().join("audit-stream"))).unwrap();
+    let mut subscription = stream.subscribe("store").unwrap();
+    let items = subscription.read(100_000).unwrap();
+    for (index, item) in items.iter().enumerate() {
+        assert_eq!(item.sequence, index as u64 + 1, "no number is missing");
+    }
+    let events: Vec<Value> = items.iter().map(|item| serde_json::from_slice(&item.json).unwrap()).collect();
+    for round in 0..2 {
+        for number in 0..30 {
+            let id = format!("{round}-{number}");
+            let seen: Vec<Value> = events.iter().filter(|event| event["auditID"] == *id).cloned().collect();
+            assert_eq!(stages(&seen), ["RequestReceived", "ResponseComplete"], "{id}");
+        }
+    }
 }

@@ -23,6 +23,22 @@ pub(super) struct Segment {
     pub bytes: u64,
 }
 
+impl Segment {
+    /// Where an event begins, or the end if it is not there.
+    pub fn offset_of(&self, sequence: u64) -> io::Result<u64> {
+        let (mut offset, mut next) = (0, self.first);
+        while next < sequence {
+            let wanted = usize::try_from(sequence - next).unwrap_or(usize::MAX);
+            let found = read(&self.path, offset, wanted, next)?;
+            if found.items.is_empty() {
+                break;
+            }
+            (offset, next) = (found.offset, next + found.items.len() as u64);
+        }
+        Ok(offset)
+    }
+}
+
 /// The segments of a stream, oldest first.
 pub(super) struct Segments(Vec<Segment>);
 

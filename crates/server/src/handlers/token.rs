@@ -35,6 +35,7 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
         Err(_) if !complete && rq.server.loaded_missed().await? == Loaded::More => issue()?,
         issued => issued?,
     };
+    rq.audit.annotate("authentication.kubernetes.io/issued-credential-id", answer.credential_id);
     answer.warnings.into_iter().for_each(|warning| rq.warn(warning));
     Ok(Reply::new(201, encoder.content_type(), ResponseBody::full(encoder.value(&answer.object)?)))
 }

@@ -143,8 +143,8 @@ impl Recorder {
             _ => self.sent(answer),
         };
         if self.course != Course::Usual {
-            let shown = response.clone().filter(|_| self.course == Course::Unauthenticated);
-            self.record(self.event(Stage::ResponseStarted, status.clone(), notes.clone(), shown)).await;
+            let started = self.event(Stage::ResponseStarted, status.clone(), notes.clone(), response.clone());
+            self.record(started).await;
         }
         if self.course == Course::Unauthenticated {
             return;

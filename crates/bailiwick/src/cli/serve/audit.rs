@@ -8,7 +8,10 @@ use bailiwick::audit::{AuditLog, AuditOptions, AuditStream, AuditWebhook};
 use bailiwick_audit::stream::StreamOptions;
 use bailiwick_audit::{Compress, LogFormat, LogOptions, Mode, Truncation, WebhookOptions};
 
+use crate::cli::duration;
+
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Audit")]
 pub struct Flags {
     /// The audit policy (audit.k8s.io/v1): which requests are recorded and how much of them. Without it none are.
@@ -57,7 +60,7 @@ pub struct Flags {
     #[arg(long, default_value_t = 400)]
     audit_webhook_batch_max_size: usize,
     /// How long events wait for a batch to fill.
-    #[arg(long, default_value = "30s", value_parser = duration)]
+    #[arg(long, default_value = "30s", value_parser = duration::parse)]
     audit_webhook_batch_max_wait: Duration,
     /// Whether the number of batches per second is limited.
     #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
@@ -69,7 +72,7 @@ pub struct Flags {
     #[arg(long, default_value_t = 15)]
     audit_webhook_batch_throttle_burst: u32,
     /// How long to wait before the first retry.
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = duration::parse)]
     audit_webhook_initial_backoff: Duration,
     /// Whether events for the webhook that are too large lose their bodies.
     #[arg(long, default_value_t = false, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
@@ -210,27 +213,9 @@ fn truncation(sink: &str, enabled: bool, event: usize, batch: usize) -> anyhow::
     Ok(enabled.then_some(Truncation { event_bytes_max: event, batch_bytes_max: batch }))
 }
 
-/// A duration as Go writes it: `1m30s`, `500ms`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("time: invalid duration {text:?}"))?;
-    Duration::try_from(parsed).map_err(|_| format!("{text:?} is negative"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_written_as_in_go() {
-        assert_eq!(duration("30s"), Ok(Duration::from_secs(30)));
-        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert!(duration("soon").is_err() && duration("-1s").is_err());
-    }
 
     #[test]
     fn sizes_are_checked_as_upstream() {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bailiwick::{EncryptionOptions, Reload};
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Encryption at rest")]
 pub struct Flags {
     /// What is encrypted in the store, and with which keys (apiserver.config.k8s.io/v1 EncryptionConfiguration). By default
