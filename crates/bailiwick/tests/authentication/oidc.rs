@@ -173,21 +173,29 @@ fn a_configuration_maps_claims_by_expressions_and_is_followed_as_it_changes() ->
     assert_eq!((anonymous("/livez")?, anonymous("/version")?), (200, 401), "anonymous only where configured");
 
     std::fs::write(&path, "nonsense")?;
-    eventually(|| Ok(ensure!(server.log().contains("failed to load authentication config"))))?;
+    eventually(|| {
+        ensure!(server.log().contains("failed to load authentication config"));
+        Ok(())
+    })?;
     assert_eq!(known(&server, &alice)?["username"], "first:alice", "what cannot be read changes nothing");
 
     let second = json!({"username": {"claim": "sub", "prefix": "second:"}});
     write(&path, &configuration(&provider, &second, &json!({})))?;
     eventually(|| {
         let user = known(&server, &alice)?;
-        Ok(ensure!(user["username"] == "second:alice", "{user}"))
+        ensure!(user["username"] == "second:alice", "{user}");
+        Ok(())
     })?;
     assert_eq!(known(&server, &mallory)?["username"], "second:mallory", "the rule is gone");
 
     let mut none = configuration(&provider, &second, &json!({}));
     none["jwt"] = json!([]);
     write(&path, &none)?;
-    eventually(|| Ok(ensure!(who(&server, &alice)? == Err(401)))).context("a removed issuer is believed no longer")
+    let forgotten = eventually(|| {
+        ensure!(who(&server, &alice)? == Err(401));
+        Ok(())
+    });
+    forgotten.context("a removed issuer is believed no longer")
 }
 
 #[test]

@@ -74,7 +74,8 @@ fn keys_rotate_without_a_restart() -> Result<()> {
     let keys = |count: usize| {
         eventually(|| {
             let keys = get("/openid/v1/jwks")?;
-            Ok(ensure!(keys["keys"].as_array().is_some_and(|keys| keys.len() == count), "{keys}"))
+            ensure!(keys["keys"].as_array().is_some_and(|keys| keys.len() == count), "{keys}");
+            Ok(())
         })
     };
     keys(2)?;
