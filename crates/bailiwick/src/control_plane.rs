@@ -11,7 +11,7 @@ mod tls;
 pub use admission::{AdmissionError, AdmissionOptions};
 use audit::AuditOptions;
 pub use authentication::{
-    AuthenticationOptions, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+    AuthenticationOptions, CustomSigner, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
 };
 pub use authorization::{
     AuthorizationError, AuthorizationMode, AuthorizationOptions, AuthorizerOptions, WebhookOptions,
@@ -239,6 +239,7 @@ impl Builder {
         let rbac = Rbac::default();
         let stored_roles = rbac_feed::connect(&rbac, &registry, &caches).await?;
         let authorization = self.authorization.build(rbac, stored_roles)?;
+        let signing = self.authentication.signing(&pki)?;
         let authentication = self.authentication.build(&pki, &lookup, roots, &url)?;
         let audit = self.audit.build()?;
         let config = Config {
@@ -274,7 +275,7 @@ impl Builder {
             StoreOptions::Embedded(_) => controllers::Servers::One,
             StoreOptions::Etcd(_) => controllers::Servers::Several,
         };
-        let controllers = controllers::start(&server, wanted, &pki, servers);
+        let controllers = controllers::start(&server, wanted, pki.ca_pem, signing, servers);
         Ok(Running {
             address,
             url,

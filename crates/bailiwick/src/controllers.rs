@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_auth::pki::Pki;
 use bailiwick_controllers::{Controller, Options, Signing};
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_server::{ApiServer, LocalService};
@@ -32,7 +31,13 @@ pub(crate) struct Started {
 }
 
 /// Starts `controllers` as clients of `server`.
-pub(crate) fn start(server: &Arc<ApiServer>, controllers: Vec<Controller>, pki: &Pki, servers: Servers) -> Started {
+pub(crate) fn start(
+    server: &Arc<ApiServer>,
+    controllers: Vec<Controller>,
+    ca_pem: String,
+    signing: Signing,
+    servers: Servers,
+) -> Started {
     let (shutdown, ended) = oneshot::channel();
     if controllers.is_empty() {
         return Started { shutdown, task: None };
@@ -43,12 +48,7 @@ pub(crate) fn start(server: &Arc<ApiServer>, controllers: Vec<Controller>, pki: 
         ..UserInfo::default()
     };
     let client = kube::Client::new(LocalService::new(server.clone(), user), "default");
-    let mut options = Options {
-        controllers,
-        root_ca: Some(pki.ca_pem.clone()),
-        signing: Some(Signing { authority: pki.authority.clone(), custom: Vec::new() }),
-        ..Options::default()
-    };
+    let mut options = Options { controllers, root_ca: Some(ca_pem), signing: Some(signing), ..Options::default() };
     if servers == Servers::Several {
         options.namespace_deletion_grace = SHARED_STORE_GRACE;
     }

@@ -17,6 +17,7 @@ pub use bailiwick_controllers::Controller;
 pub use control_plane::audit;
 pub use control_plane::{
     AdmissionError, AdmissionOptions, AuthenticationOptions, AuthorizationError, AuthorizationMode,
-    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, EncryptionOptions, Error, FrontProxyOptions,
-    OidcOptions, Reload, Running, ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions, WebhookOptions,
+    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, CustomSigner, EncryptionOptions, Error,
+    FrontProxyOptions, OidcOptions, Reload, Running, ServiceAccountOptions, StoreOptions, TlsOptions,
+    TokenWebhookOptions, WebhookOptions,
 };

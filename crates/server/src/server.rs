@@ -211,6 +211,9 @@ impl ApiServer {
             Ok(current) => current.map_err(|error| store_error(&error))?,
             Err(_) => return Err(request_timeout()),
         }
+        if bearer_of(parts) == Bearer::ExtraSpace {
+            exchange.warnings.push(bearer::EXTRA_SPACE_WARNING.to_owned());
+        }
         let user = match self.authenticate(parts, connection).await {
             Ok(user) => user,
             Err(refusal) => {
@@ -240,10 +243,9 @@ impl ApiServer {
         if let Some(user) = &connection.trusted {
             return Ok(user.clone());
         }
-        let header = parts.headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
-        let bearer_token = match header.map(bearer::parse) {
-            Some(Bearer::Token(token)) => Some(token),
-            _ => None,
+        let bearer_token = match bearer_of(parts) {
+            Bearer::Token(token) => Some(token),
+            Bearer::Absent | Bearer::ExtraSpace => None,
         };
         let request = AuthRequest {
             bearer_token,
@@ -253,10 +255,15 @@ impl ApiServer {
             audiences: TargetAudiences::Server,
             now: Timestamp::now(),
         };
+        // Some tokens have to be asked about elsewhere, and nobody there knows how long our client waits.
+        let ask = async || {
+            let asking = self.config.authenticator.authenticate(&request);
+            tokio::time::timeout(self.config.request_timeout, asking).await.map_err(|_| request_timeout())
+        };
         let complete = self.lookup.is_complete();
-        let mut authenticated = self.config.authenticator.authenticate(&request).await;
+        let mut authenticated = ask().await?;
         if authenticated.is_err() && !complete && self.loaded_missed().await? == Loaded::More {
-            authenticated = self.config.authenticator.authenticate(&request).await;
+            authenticated = ask().await?;
         }
         match authenticated {
             Ok(authentication) => Ok(authentication.user),
@@ -361,6 +368,11 @@ impl ApiServer {
             }
         }
     }
+}
+
+fn bearer_of(parts: &Parts) -> Bearer<'_> {
+    let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    header.map_or(Bearer::Absent, bearer::parse)
 }
 
 fn attributes<'a>(user: &'a UserInfo, info: &'a RequestInfo, query: &'a Query) -> Attributes<'a> {

@@ -68,3 +68,54 @@ fn what_is_no_key_is_refused() {
     assert!(SigningKey::from_pem("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n").is_err());
     assert!(VerifyingKey::all_from_pem("-----BEGIN PUBLIC KEY-----\n!!\n-----END PUBLIC KEY-----\n").is_err());
 }
+
+#[test]
+fn a_web_key_verifies_as_the_key_it_was_made_of() {
+    for pem in [EC_PUBLIC, RSA_PUBLIC] {
+        let key = one(pem);
+        let mut jwk = key.to_jwk().expect("a JWK");
+        assert_eq!(VerifyingKey::from_jwk(&jwk), Ok(key), "the id is part of it");
+        jwk["kid"] = "mine".into();
+        assert_eq!(VerifyingKey::from_jwk(&jwk).expect("a key").key_id(), "mine");
+    }
+    for bad in [
+        json!({}),
+        json!({"kty": "oct", "k": "AAAA"}),
+        json!({"kty": "RSA", "n": "", "e": "AQAB"}),
+        json!({"kty": "RSA", "n": "!", "e": "AQAB"}),
+        json!({"kty": "EC", "crv": "P-521", "x": "AA", "y": "AA"}),
+        json!({"kty": "EC", "crv": "P-256", "x": "A".repeat(200), "y": "AA"}),
+    ] {
+        assert!(VerifyingKey::from_jwk(&bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn rsa_keys_check_every_rsa_algorithm_and_nothing_else() {
+    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).expect("a key");
+    let signing = SigningKey::from_pem(&pair.serialize_pem()).expect("usable");
+    let signature = signing.sign(b"message").expect("signed");
+    let public = signing.verifying_key();
+    assert!(public.verifies_as(Algorithm::Es256, b"message", &signature));
+    for other in Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::Es256) {
+        assert!(!public.verifies_as(other, b"message", &signature), "{}", other.name());
+    }
+    assert!(!one(RSA_PUBLIC).verifies_as(Algorithm::Es256, b"message", &signature));
+}
+
+/// `openssl ecparam -name prime256v1 -genkey` writes this older form.
+#[test]
+fn bare_ec_keys_sign() {
+    const SEC1: &str = "-----BEGIN EC PARAMETERS-----
+BggqhkjOPQMBBw==
+-----END EC PARAMETERS-----
+-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEICh+dvhjOjOdQYS1cC5WFnUgJuz2pTwKu7Jm6+X9/L0ToAoGCCqGSM49
+AwEHoUQDQgAELUqmgmoPW2LJaC6MVfZvLRlU5uwuMJ7eftDnvPfD9GnPPJVp5wnK
+lKCihLEmXTm/ucCv0ux9ZPCOshfVJCOpyQ==
+-----END EC PRIVATE KEY-----
+";
+    let signing = SigningKey::from_pem(SEC1).expect("usable");
+    assert!(signing.verifying_key().verifies(b"message", &signing.sign(b"message").expect("signed")));
+    assert_eq!(VerifyingKey::all_from_pem(SEC1), Ok(vec![signing.verifying_key()]));
+}

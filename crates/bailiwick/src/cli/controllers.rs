@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bailiwick::CustomSigner;
 use bailiwick_auth::pki::CertificateAuthority;
 use bailiwick_controllers::{Options, Signing};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -24,7 +25,7 @@ pub struct Args {
     cluster_signing_key_file: Option<PathBuf>,
     /// A custom signer with an authority of its own: NAME=CERTFILE,KEYFILE. May be repeated.
     #[arg(long, requires = "cluster_signing_cert_file")]
-    custom_signer: Vec<String>,
+    custom_signer: Vec<CustomSigner>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -66,13 +67,8 @@ fn signing(args: &Args) -> anyhow::Result<Option<Signing>> {
     let (Some(certificate), Some(key)) = (&args.cluster_signing_cert_file, &args.cluster_signing_key_file) else {
         return Ok(None);
     };
-    let mut custom = Vec::new();
-    for flag in &args.custom_signer {
-        let parts = flag.split_once('=').and_then(|(name, files)| Some((name, files.split_once(',')?)));
-        let (name, (certificate, key)) = parts.with_context(|| format!("{flag:?} is not NAME=CERTFILE,KEYFILE"))?;
-        custom.push((name.to_owned(), load(Path::new(certificate), Path::new(key))?));
-    }
-    Ok(Some(Signing { authority: load(certificate, key)?, custom }))
+    let custom: Result<_, _> = args.custom_signer.iter().map(CustomSigner::load).collect();
+    Ok(Some(Signing { authority: load(certificate, key)?, custom: custom? }))
 }
 
 /// DER certificates as one PEM text.

@@ -2,6 +2,7 @@
 
 mod oidc;
 mod service_account;
+mod signers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,19 +19,21 @@ use bailiwick_auth::keys::TokenKeys;
 use bailiwick_auth::pki::Pki;
 use bailiwick_auth::service_account::TokenIssuer;
 use bailiwick_auth::tls;
+use bailiwick_controllers::Signing;
 use bailiwick_server::StoredObjects;
 use bailiwick_webhook::{Endpoint, Webhook};
 use rustls::RootCertStore;
 
 pub use oidc::OidcOptions;
 pub use service_account::ServiceAccountOptions;
+pub use signers::CustomSigner;
 
 use super::{Error, read};
 use crate::authentication_trust::Trust;
 use crate::background::Background;
 
 /// Who gets in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AuthenticationOptions {
     /// A CSV file of static tokens.
     pub token_auth_file: Option<PathBuf>,
@@ -48,6 +51,8 @@ pub struct AuthenticationOptions {
     pub webhook: Option<TokenWebhookOptions>,
     /// A proxy that says who its users are.
     pub front_proxy: Option<FrontProxyOptions>,
+    /// Signers of certificates besides those of upstream.
+    pub custom_signers: Vec<CustomSigner>,
     /// What becomes of requests without credentials; served as `system:anonymous` if neither this nor the
     /// configuration says anything.
     pub anonymous: Option<Anonymous>,
@@ -69,22 +74,6 @@ pub struct FrontProxyOptions {
     /// A PEM bundle of authorities for the proxy's client certificate.
     pub client_ca_file: PathBuf,
     pub headers: FrontProxyHeaders,
-}
-
-impl Default for AuthenticationOptions {
-    fn default() -> Self {
-        Self {
-            token_auth_file: None,
-            client_ca_file: None,
-            api_audiences: Vec::new(),
-            service_accounts: ServiceAccountOptions::default(),
-            oidc: None,
-            configuration: None,
-            webhook: None,
-            front_proxy: None,
-            anonymous: None,
-        }
-    }
 }
 
 /// What the options make.
@@ -149,6 +138,12 @@ impl AuthenticationOptions {
             trust: self.trust(pki)?,
             background,
         })
+    }
+
+    /// Who signs approved certificate requests.
+    pub(super) fn signing(&self, pki: &Pki) -> Result<Signing, Error> {
+        let custom: Result<_, _> = self.custom_signers.iter().map(CustomSigner::load).collect();
+        Ok(Signing { authority: pki.authority.clone(), custom: custom? })
     }
 
     fn front_proxy(

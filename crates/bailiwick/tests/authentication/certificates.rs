@@ -93,3 +93,30 @@ fn only_what_is_approved_and_right_is_signed() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_signer_of_ones_own_signs_with_its_own_authority() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let (certificate_file, key_file) = (directory.path().join("ca.crt"), directory.path().join("ca.key"));
+    std::fs::write(&certificate_file, params.self_signed(&key)?.pem())?;
+    std::fs::write(&key_file, key.serialize_pem())?;
+    let signer = format!("example.com/mine={},{}", certificate_file.display(), key_file.display());
+    let server = Server::start_with(env!("CARGO_BIN_EXE_bailiwick"), &["--custom-signer", &signer])?;
+    let admin = Kubectl::admin(&server)?;
+    let (pem, key) = request("serving", "anybody")?;
+    admin.apply(directory.path(), &manifest("mine", "example.com/mine", &["server auth", "client auth"], &pem))?;
+    admin.run(&["certificate", "approve", "mine"])?;
+    let certificate = eventually(|| {
+        let status = status(&admin, "mine")?;
+        status["certificate"].as_str().map(str::to_owned).with_context(|| format!("not signed yet: {status}"))
+    })?;
+    let user = json!({
+        "client-certificate-data": certificate, "client-key-data": STANDARD.encode(key.serialize_pem()),
+    });
+    let refused = Kubectl::with(&server, directory.path(), "mine", &user)?.whoami().err();
+    ensure!(refused.is_some(), "another authority's certificates do not log in");
+    Ok(())
+}

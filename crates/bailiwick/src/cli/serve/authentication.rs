@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use bailiwick::{AuthenticationOptions, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions};
+use bailiwick::{
+    AuthenticationOptions, CustomSigner, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+};
 use bailiwick_auth::authn::Anonymous;
 use bailiwick_auth::authn::front_proxy::FrontProxyHeaders;
 use bailiwick_auth::authn::webhook::ReviewVersion;
@@ -30,6 +32,10 @@ pub struct Flags {
     /// Identifiers of this API that tokens must be meant for; by default the service-account issuers.
     #[arg(long, value_delimiter = ',')]
     api_audiences: Vec<String>,
+    /// Sign approved certificate requests for this signer name with an authority of its own: NAME=CERTFILE,KEYFILE. May be
+    /// repeated.
+    #[arg(long)]
+    custom_signer: Vec<CustomSigner>,
     #[command(flatten)]
     service_account: ServiceAccountFlags,
     #[command(flatten)]
@@ -162,6 +168,7 @@ impl Flags {
             configuration: self.authentication_config.clone(),
             webhook: self.webhook.options()?,
             front_proxy: self.request_header.options()?,
+            custom_signers: self.custom_signer.clone(),
             anonymous: self.anonymous_auth.map(|on| if on { Anonymous::Allowed } else { Anonymous::Refused }),
         })
     }
