@@ -114,7 +114,7 @@ impl Auditor {
     }
 
     fn lost(&self) {
-        if self.counters.errors.fetch_add(1, Ordering::Relaxed) % LOSSES_PER_COMPLAINT == 0 {
+        if self.counters.errors.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOSSES_PER_COMPLAINT) {
             tracing::error!("audit buffer queue blocked: events are lost");
         }
     }

@@ -185,7 +185,8 @@ impl RuleDocument {
             }
         }
         check_stages(&self.omit_stages, &path.child("omitStages"), errors);
-        if !self.non_resource_urls.is_empty() && !(self.resources.is_empty() && self.namespaces.is_empty()) {
+        let names_resources = !self.resources.is_empty() || !self.namespaces.is_empty();
+        if !self.non_resource_urls.is_empty() && names_resources {
             let detail = "rules cannot apply to both regular resources and non-resource URLs";
             errors.push(Error::invalid(&urls, self.non_resource_urls.clone(), detail));
         }

@@ -62,6 +62,8 @@ enum Provider {
     Kms(Arc<Kms>),
 }
 
+type MakeCipher = fn(&[u8]) -> Result<Cipher, CipherError>;
+
 struct NamedKey {
     name: String,
     cipher: Cipher,
@@ -122,16 +124,15 @@ impl Keyring {
             self.plugins.push(plugin.clone());
             return Ok(Provider::Kms(plugin));
         }
-        let (prefix, family, keys, cipher): (_, _, _, fn(&[u8]) -> Result<Cipher, CipherError>) =
-            if let Some(keys) = &config.aesgcm {
-                (AESGCM, "AES", keys, Cipher::aes_gcm)
-            } else if let Some(keys) = &config.aescbc {
-                (AESCBC, "AES", keys, Cipher::aes_cbc)
-            } else if let Some(keys) = &config.secretbox {
-                (SECRETBOX, "Secretbox", keys, Cipher::secretbox)
-            } else {
-                return Ok(Provider::Identity);
-            };
+        let (prefix, family, keys, cipher): (_, _, _, MakeCipher) = if let Some(keys) = &config.aesgcm {
+            (AESGCM, "AES", keys, Cipher::aes_gcm)
+        } else if let Some(keys) = &config.aescbc {
+            (AESCBC, "AES", keys, Cipher::aes_cbc)
+        } else if let Some(keys) = &config.secretbox {
+            (SECRETBOX, "Secretbox", keys, Cipher::secretbox)
+        } else {
+            return Ok(Provider::Identity);
+        };
         let keys = keys.keys.iter().map(|key| named_key(key, cipher)).collect::<Result<_, _>>()?;
         Ok(Provider::Keys { prefix, family, keys })
     }
@@ -183,7 +184,7 @@ impl Keyring {
     }
 }
 
-fn named_key(key: &Key, cipher: fn(&[u8]) -> Result<Cipher, CipherError>) -> Result<NamedKey, ConfigError> {
+fn named_key(key: &Key, cipher: MakeCipher) -> Result<NamedKey, ConfigError> {
     let named = |reason: String| {
         ConfigError::Build(format!("error while creating cipher for named key {}: {reason}", key.name))
     };
