@@ -1,6 +1,5 @@
 //! What RBAC has to say about a request beyond yes and no.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::explain::{Grant, Miss, ObjectRef, Step, Verdict};
@@ -101,9 +100,8 @@ impl Misses {
         } else if rule.allows_verb(attributes.verb) && rule.covers_group(target.group) && rule.is_about(target.resource)
         {
             self.add(3, Miss::Subresource { grant: grant() });
-        } else if rule.allows_verb(attributes.verb) && rule.covers_resource(target) && !target.group.is_empty() {
-            self.add(4, Miss::ApiGroup { grant: grant() });
-        } else if rule.allows_verb(attributes.verb) && rule.covers_resource(target) && !rule.covers_group("") {
+        } else if rule.allows_verb(attributes.verb) && rule.covers_resource(target) && !rule.covers_group(target.group)
+        {
             self.add(4, Miss::ApiGroup { grant: grant() });
         }
     }
@@ -132,16 +130,29 @@ impl Misses {
     fn unbound(&mut self, index: &Index, attributes: &Attributes<'_>) {
         let namespace = namespace_of(attributes);
         let would_do = |rules: &[Arc<PolicyRule>]| rules.iter().any(|rule| rule.allows(attributes));
-        let roles: BTreeSet<ObjectRef> = index
+        let mut roles: Vec<(usize, ObjectRef)> = index
             .roles()
             .filter(|(scope, _, role)| (scope.is_empty() || *scope == namespace) && would_do(&role.rules))
-            .map(|(scope, name, _)| {
+            .map(|(scope, name, role)| {
                 let kind = if scope.is_empty() { "ClusterRole" } else { "Role" };
-                ObjectRef { kind: kind.to_owned(), namespace: scope.to_owned(), name: name.to_owned() }
+                let found = ObjectRef { kind: kind.to_owned(), namespace: scope.to_owned(), name: name.to_owned() };
+                (power(&role.rules), found)
             })
             .collect();
-        // The least powerful first would be best; a role of the namespace is the nearest we know to that.
-        let (local, cluster): (Vec<_>, Vec<_>) = roles.into_iter().partition(|role| !role.namespace.is_empty());
-        local.into_iter().chain(cluster).for_each(|role| self.add(6, Miss::Binding { role }));
+        // The least powerful first: nobody should be given more than they need.
+        roles.sort();
+        roles.into_iter().for_each(|(_, role)| self.add(6, Miss::Binding { role }));
     }
+}
+
+/// Roughly how much a set of rules allows, to compare it with others.
+fn power(rules: &[Arc<PolicyRule>]) -> usize {
+    /// A star stands for more than any list that people write.
+    const STAR: usize = 1000;
+    let size = |list: &[String]| if list.iter().any(|item| item == "*") { STAR } else { list.len() };
+    let of = |rule: &Arc<PolicyRule>| {
+        let things = size(&rule.resources).saturating_mul(size(&rule.api_groups)) + size(&rule.non_resource_urls);
+        size(&rule.verbs).saturating_mul(things)
+    };
+    rules.iter().map(of).fold(0, usize::saturating_add)
 }

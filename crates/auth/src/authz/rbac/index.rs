@@ -275,6 +275,9 @@ fn withdraw(roles: &mut Vec<RoleGrant>, binding: &Arc<Binding>) {
     }
 }
 
+/// A binding and the rule of its role that allows a request.
+type Granting<'a> = (&'a Arc<Binding>, &'a Arc<PolicyRule>);
+
 /// Whether roles that a subject should have are not there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
@@ -289,7 +292,7 @@ impl Grants {
         scope: &str,
         attributes: &Attributes<'_>,
         probe: Option<&Probe>,
-    ) -> (Option<(&'a Arc<Binding>, &'a Arc<PolicyRule>)>, Missing) {
+    ) -> (Option<Granting<'a>>, Missing) {
         if self.roles.len() > ROLES_ASKED_MAX {
             return self.search_combined(index, scope, attributes, probe);
         }
@@ -312,7 +315,7 @@ impl Grants {
         scope: &str,
         attributes: &Attributes<'_>,
         probe: Option<&Probe>,
-    ) -> (Option<(&'a Arc<Binding>, &'a Arc<PolicyRule>)>, Missing) {
+    ) -> (Option<Granting<'a>>, Missing) {
         let changes = index.changes.seen_from(scope);
         let combined = match self.combined.load_full().filter(|found| found.changes == changes) {
             Some(combined) => combined,

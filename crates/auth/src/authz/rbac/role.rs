@@ -49,7 +49,7 @@ impl Role {
     pub fn of(object: &Value) -> Self {
         let rules = at(object, &["rules"]).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         // Stored roles were validated; a rule that still does not read grants nothing.
-        Self::new(rules.iter().filter_map(|rule| PolicyRule::of(rule)).map(Arc::new).collect())
+        Self::new(rules.iter().filter_map(PolicyRule::of).map(Arc::new).collect())
     }
 
     /// The first rule found to allow the request. `probe` is the request's.
