@@ -140,6 +140,12 @@ fn reviewed(review: &Value, mut response: Value) -> String {
     json!({"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": response}).to_string()
 }
 
+/// Managers are in the order of their times, to the second: whether two writes fell into the same second is luck.
+fn order_managers(object: &mut Value) {
+    let managers = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+    managers.into_iter().for_each(|managers| managers.sort_by_key(|manager| manager["manager"].to_string()));
+}
+
 fn response(behaviour: &str, review: &Value) -> Value {
     let denied = |status: Value| json!({"allowed": false, "status": status});
     let patch = |operations: Value| json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())});
@@ -162,6 +168,9 @@ fn response(behaviour: &str, review: &Value) -> Value {
             let mut request = review["request"].clone();
             if let Value::Object(members) = &mut request {
                 members.remove("uid");
+                for name in ["object", "oldObject"] {
+                    members.get_mut(name).into_iter().for_each(order_managers);
+                }
             }
             denied(json!({"message": request.to_string()}))
         }
