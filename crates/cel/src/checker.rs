@@ -133,11 +133,10 @@ impl Checker<'_> {
                     Type::Error
                 })
             }
-            Type::Struct(name) if let Some(ty) = patch_types::field(self.env.inner.messages, name, field) => ty,
-            Type::Struct(name) => {
+            Type::Struct(name) => patch_types::field(self.env.inner.messages, name, field).unwrap_or_else(|| {
                 self.error(id, format!("unexpected failed resolution of '{name}'"));
                 Type::Error
-            }
+            }),
             Type::Variable(_) => {
                 self.substitutions.assignable(&[(&Type::Dyn, &target)]);
                 Type::Dyn

@@ -218,7 +218,9 @@ fn settle(
         }
     }
     for (key, mut value) in outcome.annotations {
-        value.truncate(value.floor_char_boundary(MAX_ANNOTATION_BYTES));
+        value.truncate(
+            (0..=MAX_ANNOTATION_BYTES.min(value.len())).rfind(|end| value.is_char_boundary(*end)).unwrap_or(0),
+        );
         match annotations.iter_mut().find(|(known, _)| *known == key) {
             None => annotations.push((key, vec![value])),
             Some((_, values)) if values.contains(&value) => {}
