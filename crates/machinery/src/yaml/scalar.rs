@@ -81,6 +81,79 @@ pub fn to_json(scalar: Scalar, text: &str) -> Result<Value, String> {
     })
 }
 
+/// Whether a text needs quotes to stay one: it would read as something else, here or in a parser that knows base-60
+/// numbers and dates.
+pub fn is_ambiguous(text: &str) -> bool {
+    resolve(text) != Scalar::Text || text == "<<" || is_timestamp(text) || is_base_60(text)
+}
+
+fn is_base_60(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let Some((head, rest)) = unsigned.split_once(':') else { return false };
+    let (groups, fraction) = rest.split_once('.').unwrap_or((rest, ""));
+    head.starts_with(|c: char| c.is_ascii_digit())
+        && head.bytes().all(|b| b.is_ascii_digit() || b == b'_')
+        && groups.split(':').all(|group| match group.as_bytes() {
+            [unit] => unit.is_ascii_digit(),
+            [ten, unit] => (b'0'..=b'5').contains(ten) && unit.is_ascii_digit(),
+            _ => false,
+        })
+        && fraction.bytes().all(|b| b.is_ascii_digit() || b == b'_')
+}
+
+/// Dates, alone or with a time: `2006-1-2`, `2006-1-2 15:4:5.9`, `2006-1-2T15:4:5Z`, `2006-1-2t15:4:5+07:00`.
+fn is_timestamp(text: &str) -> bool {
+    let date_end = text.find(['T', 't', ' ']).unwrap_or(text.len());
+    let (date, rest) = text.split_at(date_end);
+    let parts: Vec<&str> = date.split('-').collect();
+    let [year, month, day] = parts.as_slice() else { return false };
+    let date_is_valid = year.len() == 4
+        && match (year.parse(), short_number(month), short_number(day)) {
+            (Ok(year), Some(month), Some(day)) => jiff::civil::Date::new(year, month, day).is_ok(),
+            _ => false,
+        };
+    if !date_is_valid || rest.is_empty() {
+        return date_is_valid;
+    }
+    let (separator, time) = rest.split_at(1);
+    let (time, zone) = match time.find(['Z', '+', '-']) {
+        Some(at) => time.split_at(at),
+        None => (time, ""),
+    };
+    let zone_is_valid = match zone.as_bytes() {
+        [] => separator == " ",
+        b"Z" => separator != " ",
+        [b'+' | b'-', h1, h2, b':', m1, m2] => separator != " " && [h1, h2, m1, m2].iter().all(|b| b.is_ascii_digit()),
+        _ => false,
+    };
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let fields: Vec<Option<i8>> = clock.split(':').map(short_number).collect();
+    zone_is_valid
+        && !fraction.is_empty()
+        && fraction.bytes().all(|b| b.is_ascii_digit())
+        && matches!(fields.as_slice(), [Some(0..=23), Some(0..=59), Some(0..=59)])
+}
+
+fn short_number(text: &str) -> Option<i8> {
+    (matches!(text.len(), 1 | 2) && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+/// Writes a float in the shortest form that reads back the same, with an exponent from a million on.
+pub fn write_float(out: &mut String, value: f64) {
+    let scientific = format!("{value:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        out.push_str(&scientific);
+        return;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if (-4..6).contains(&exponent) {
+        out.push_str(&value.to_string());
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        out.push_str(&format!("{digits}e{sign}{:02}", exponent.abs()));
+    }
+}
+
 fn kind(scalar: &Scalar) -> &'static str {
     match scalar {
         Scalar::Null => "null",
