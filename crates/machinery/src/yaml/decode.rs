@@ -17,6 +17,10 @@ const MAX_DEPTH: usize = 128;
 const MAX_ALIAS_COST: usize = 4 * 1024 * 1024;
 /// What a node counts beside its text.
 const NODE_COST: usize = 16;
+/// How many badly indented lines a document may have before it is refused: each costs one more look at it.
+const MAX_REPAIRS: usize = 1000;
+/// The parser's words for such a line.
+const QUOTED_INDENT: &str = "invalid indentation in multiline quoted scalar";
 const CORE_NAMESPACE: &str = "tag:yaml.org,2002:";
 
 /// A decoded document.
@@ -45,7 +49,7 @@ pub struct YamlError(String);
 
 /// Decodes the first document of a stream; what follows it is not looked at.
 pub fn decode(text: &str) -> Result<Decoded, YamlError> {
-    let Some((nodes, root)) = parse(text)? else {
+    let Some((nodes, root)) = parse_repaired(text)? else {
         return Ok(Decoded { value: Value::Null, duplicates: Vec::new() });
     };
     let mut expansion =
@@ -91,18 +95,58 @@ enum Open {
 
 type Parsed = Option<(Vec<Node>, usize)>;
 
+/// Why parsing stopped.
+enum Stopped {
+    /// A line inside quotes, by its number, that is indented less than YAML asks for. Go's library does not mind, and
+    /// published manifests have such lines.
+    QuotedIndent(usize),
+    Refused(YamlError),
+}
+
+impl From<YamlError> for Stopped {
+    fn from(error: YamlError) -> Self {
+        Stopped::Refused(error)
+    }
+}
+
+/// Parses, indenting lines inside quotes as far as needed: spaces at their beginning mean nothing.
+fn parse_repaired(text: &str) -> Result<Parsed, YamlError> {
+    let mut repaired: Option<String> = None;
+    for _ in 0..MAX_REPAIRS {
+        let current = repaired.as_deref().unwrap_or(text);
+        match parse(current) {
+            Ok(parsed) => return Ok(parsed),
+            Err(Stopped::Refused(error)) => return Err(error),
+            Err(Stopped::QuotedIndent(line)) => {
+                let indent = " ".repeat(4 * MAX_DEPTH);
+                let lines = current.split_inclusive('\n').enumerate();
+                repaired = Some(
+                    lines.flat_map(|(i, text)| [if i + 1 == line { indent.as_str() } else { "" }, text]).collect(),
+                );
+            }
+        }
+    }
+    Err(yaml_error("too many badly indented lines inside quotes"))
+}
+
 fn yaml_error(text: impl std::fmt::Display) -> YamlError {
     YamlError(format!("yaml: {text}"))
 }
 
-fn parse(text: &str) -> Result<Parsed, YamlError> {
+fn parse(text: &str) -> Result<Parsed, Stopped> {
     let mut options = Options::default();
     options.emit_comments = false;
     let mut nodes = Vec::new();
     let mut anchors: HashMap<usize, usize> = HashMap::new();
     let mut open: Vec<Open> = Vec::new();
     for item in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = item.map_err(|e| yaml_error(format!("line {}: {}", e.marker().line(), e.info())))?;
+        let (event, span) = item.map_err(|error| {
+            let (line, info) = (error.marker().line(), error.info());
+            if info == QUOTED_INDENT {
+                return Stopped::QuotedIndent(line);
+            }
+            Stopped::Refused(yaml_error(format!("line {line}: {info}")))
+        })?;
         let line = span.start.line();
         let mut anchor_here = |id: usize, node: usize| {
             if id > 0 {
@@ -111,7 +155,7 @@ fn parse(text: &str) -> Result<Parsed, YamlError> {
         };
         let finished = match event {
             Event::DocumentStart(_, Some(version)) if (version.major, version.minor) != (1, 1) => {
-                return Err(yaml_error("found incompatible YAML document"));
+                return Err(yaml_error("found incompatible YAML document").into());
             }
             Event::Scalar(text, style, anchor, tag) => {
                 if is_key_next(&open) && anchor == 0 {

@@ -101,6 +101,24 @@ fn what_cannot_be_json_is_refused() {
 }
 
 #[test]
+fn lines_inside_quotes_may_be_indented_too_little() {
+    assert_eq!(read("a:\n    b: 'one\n  two\n    three'\nc: \"x\n  y\"\n"), json!({"a": {"b": "one two three"}, "c": "x y"}));
+}
+
+#[test]
+fn long_texts_are_wrapped_and_keys_are_in_natural_order() {
+    let words = "word ".repeat(20);
+    let value = json!({"a10": words.trim(), "a2": format!("{}:", "k ".repeat(50)), "a": "\u{1f600}"});
+    let text = encode(&value);
+    assert_eq!(
+        text.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect::<Vec<_>>(),
+        ["a:", "a2:", "", "a10:", ""]
+    );
+    assert!(text.starts_with("a: \"\\U0001F600\"\na2: 'k k "), "{text}");
+    assert_eq!(read(&text), value);
+}
+
+#[test]
 fn bombs_do_not_go_off() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for i in 1..10 {
