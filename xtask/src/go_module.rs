@@ -9,6 +9,8 @@ use serde::Deserialize;
 
 use crate::tools::{Source, Tool};
 
+const OPERATOR_REGISTRY: &str = "github.com/operator-framework/operator-registry";
+
 /// Builds `tool` with the Go tool chain and places it, under its versioned name, in `dir`.
 pub fn build(tool: &Tool, dir: &Path) -> Result<PathBuf> {
     let scratch = dir.join("src").join(tool.versioned_file());
@@ -23,6 +25,7 @@ pub fn build(tool: &Tool, dir: &Path) -> Result<PathBuf> {
             (module, format!("k8s.io/kubernetes/cmd/{program}"), version_flags(tool.version))
         }
         Source::Etcd => (etcd_module(tool.version)?, "go.etcd.io/etcd/server/v3".to_owned(), String::new()),
+        Source::Opm => (opm_module(tool.version)?, format!("{OPERATOR_REGISTRY}/cmd/opm"), String::new()),
     };
     std::fs::write(scratch.join("go.mod"), module)?;
     std::fs::write(scratch.join("go.sum"), "")?;
@@ -31,7 +34,8 @@ pub fn build(tool: &Tool, dir: &Path) -> Result<PathBuf> {
         .current_dir(&scratch)
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
-        .args(["build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags"])
+        // Without this tag, opm's image library wants C libraries; the other programs do not know it.
+        .args(["build", "-mod=mod", "-trimpath", "-buildvcs=false", "-tags", "containers_image_openpgp", "-ldflags"])
         .arg(format!("-s -w {linker_flags}"))
         .arg("-o")
         .arg(&unfinished)
@@ -95,6 +99,17 @@ fn etcd_module(version: &str) -> Result<String> {
     let upstream = downloaded_go_mod("go.etcd.io/etcd/server/v3", version)?;
     let go = upstream.lines().find(|line| line.starts_with("go ")).context("etcd's go.mod names no Go version")?;
     Ok(format!("module bailiwick-tools/etcd\n\n{go}\n\nrequire go.etcd.io/etcd/server/v3 v{version}\n"))
+}
+
+/// opm's own requirements, word for word: its go.mod replaces nothing that matters to a program that uses it.
+fn opm_module(version: &str) -> Result<String> {
+    let upstream = downloaded_go_mod(OPERATOR_REGISTRY, version)?;
+    let lines = upstream.lines().map(|line| match line.starts_with("module ") {
+        true => "module bailiwick-tools/opm",
+        false => line,
+    });
+    let module: Vec<&str> = lines.collect();
+    Ok(format!("{}\n\nrequire {OPERATOR_REGISTRY} v{version}\n", module.join("\n")))
 }
 
 /// Makes `/version` and `kubectl version` name the release, which a build from modules cannot know.

@@ -6,7 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::go_module;
-use crate::tools::{CONTROLLER_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, repository_root, tools_dir};
+use crate::tools::{
+    CATALOG_TOOLS, CONTROLLER_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, repository_root, tools_dir,
+};
 
 /// The module that carries the conformance tests of CEL.
 const CEL_SPEC: (&str, &str) = ("cel.dev/expr", "0.25.1");
@@ -23,6 +25,9 @@ pub struct Args {
     /// Also build kube-controller-manager.
     #[arg(long)]
     pub controllers: bool,
+    /// Also build opm, which the catalog's tests compare with.
+    #[arg(long)]
+    pub opm: bool,
 }
 
 /// Installs what is missing and prints where everything is.
@@ -34,6 +39,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if args.controllers {
         wanted.extend_from_slice(CONTROLLER_TOOLS);
+    }
+    if args.opm {
+        wanted.extend_from_slice(CATALOG_TOOLS);
     }
     install(&wanted, &dir)?;
     let (module, version) = CEL_SPEC;

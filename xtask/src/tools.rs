@@ -14,6 +14,8 @@ const KUBERNETES_1_36: &str = "1.36.4";
 const KUBERNETES_1_35: &str = "1.35.8";
 const KUBERNETES_1_34: &str = "1.34.10";
 const ETCD: &str = "3.6.16";
+/// What the goldens of the catalog were made with.
+const OPM: &str = "1.73.0";
 
 /// Where a program's source comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub enum Source {
     Kubernetes { program: &'static str },
     /// `go.etcd.io/etcd/server/v3`, whose module root is the etcd program.
     Etcd,
+    /// `github.com/operator-framework/operator-registry/cmd/opm`.
+    Opm,
 }
 
 /// One program in one version.
@@ -68,6 +72,9 @@ pub const CONTROLLER_TOOLS: &[Tool] = &[Tool {
     version: KUBERNETES_1_36,
     source: Source::Kubernetes { program: "kube-controller-manager" },
 }];
+
+/// The peer of `bailiwick catalog`, for tests and benchmarks that compare with it.
+pub const CATALOG_TOOLS: &[Tool] = &[Tool { name: "opm", version: OPM, source: Source::Opm }];
 
 const fn kubectl(name: &'static str, version: &'static str) -> Tool {
     Tool { name, version, source: Source::Kubernetes { program: "kubectl" } }

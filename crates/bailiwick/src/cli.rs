@@ -1,6 +1,7 @@
 //! The command line: parses, sets up logs, runs one subcommand.
 
 mod auth;
+mod catalog;
 mod controllers;
 mod crd;
 mod duration;
@@ -42,6 +43,9 @@ enum Command {
     Auth(auth::Command),
     /// Run the generic controllers against a server.
     Controllers(controllers::Args),
+    /// Operator catalogs: make, check, build, publish and serve them.
+    #[command(subcommand)]
+    Catalog(catalog::Command),
     /// Tools for CustomResourceDefinitions.
     #[command(subcommand)]
     Crd(crd::Command),
@@ -66,6 +70,7 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Auth(command) => auth::run(command),
         Command::Controllers(args) => controllers::run(args),
+        Command::Catalog(command) => catalog::run(command),
         Command::Crd(command) => crd::run(command),
         Command::Encryption(command) => encryption::run(command),
         Command::Snapshot(command) => snapshot::run(command),

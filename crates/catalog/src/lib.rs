@@ -5,14 +5,19 @@
 //! documentation says otherwise. Nothing here knows the API server.
 
 pub mod bundle;
+pub mod diff;
 pub mod dockerfile;
 pub mod fbc;
 pub mod go;
 pub mod graph;
 pub mod list;
 pub mod model;
+pub mod oci;
 pub mod property;
 pub mod reference;
 pub mod render;
+pub mod serve;
 pub mod template;
+pub mod verify;
 pub mod version;
+pub mod workspace;

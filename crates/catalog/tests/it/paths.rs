@@ -16,14 +16,21 @@ pub fn data() -> Option<PathBuf> {
 
 /// The real opm, or `None` with a line that says so.
 pub fn opm() -> Option<PathBuf> {
+    tool("opm")
+}
+
+/// A program of the tools directory, or of the system, or `None` with a line that says so.
+pub fn tool(name: &str) -> Option<PathBuf> {
     let tools = std::env::var_os("BAILIWICK_TOOLS").map(PathBuf::from).or_else(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")))?;
         Some(cache.join("bailiwick-tools"))
     });
-    let found = tools.map(|dir| dir.join("opm")).filter(|path| path.is_file());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let found = tools.into_iter().chain(system).map(|dir| dir.join(name)).find(|path| path.is_file());
     if found.is_none() {
-        println!("skipped: opm is not installed (cargo xtask setup --opm)");
+        println!("skipped: {name} is not installed (cargo xtask setup --opm, apt install docker-registry)");
     }
     found
 }

@@ -1,0 +1,36 @@
+//! How commands reach images: the flags, and the client they describe.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use bailiwick_catalog::oci::{BlobCache, Credentials, Images, Registry, RegistryOptions};
+
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct ImageArgs {
+    /// Use plain HTTP for registries.
+    #[arg(long)]
+    use_http: bool,
+    /// Do not check the certificates of registries.
+    #[arg(long)]
+    skip_tls_verify: bool,
+    /// A file with the certificate authority of a registry, in PEM.
+    #[arg(long, value_name = "FILE")]
+    registry_ca: Option<PathBuf>,
+    /// Where pulled layers are kept [default: the user's cache directory].
+    #[arg(long, value_name = "DIR")]
+    image_cache: Option<PathBuf>,
+}
+
+impl ImageArgs {
+    /// A client with the user's own credentials.
+    pub fn images(&self) -> anyhow::Result<Images> {
+        let ca = match &self.registry_ca {
+            Some(path) => Some(std::fs::read(path).with_context(|| path.display().to_string())?),
+            None => None,
+        };
+        let options = RegistryOptions { plain_http: self.use_http, skip_tls_verify: self.skip_tls_verify, ca };
+        let registry = Registry::new(&options, Credentials::from_environment())?;
+        let cache = self.image_cache.as_deref().map_or_else(BlobCache::of_user, BlobCache::new);
+        Ok(Images::new(registry, cache))
+    }
+}

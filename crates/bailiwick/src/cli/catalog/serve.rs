@@ -1,0 +1,98 @@
+//! `serve`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use bailiwick_catalog::serve::{CatalogServer, Fingerprint, Index, build_index, open_or_build, serve as serve_catalog};
+use tokio::net::TcpListener;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Catalog directories; the first is served on the port, each further one on the next port.
+    #[arg(required = true)]
+    directories: Vec<PathBuf>,
+    /// The first port; 0 picks free ones.
+    #[arg(long, short, default_value_t = 50051)]
+    port: u16,
+    /// The address to listen on.
+    #[arg(long, default_value = "0.0.0.0")]
+    address: String,
+    /// Keep the index here, for a fast start.
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+    /// Make the index and exit.
+    #[arg(long)]
+    cache_only: bool,
+    /// Refuse to start when the index is missing or belongs to another state of the catalog.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    cache_enforce_integrity: Option<bool>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let temporary;
+    let cache: &Path = match &args.cache_dir {
+        Some(directory) => directory,
+        None => {
+            temporary = std::env::temp_dir().join(format!("bailiwick-catalog-{}", std::process::id()));
+            &temporary
+        }
+    };
+    let enforce = args.cache_enforce_integrity.unwrap_or(false);
+    if enforce && args.cache_dir.is_none() {
+        bail!("--cache-dir must be specified with --cache-enforce-integrity");
+    }
+    let mut servers = Vec::new();
+    for (i, directory) in args.directories.iter().enumerate() {
+        let path = cache.join(format!("catalog-{i}.index"));
+        let fingerprint = Fingerprint::of(directory).with_context(|| directory.display().to_string())?;
+        if enforce {
+            let index = Index::open(&path)?;
+            if !index.is_of(&fingerprint) {
+                bail!("integrity check failed: cache requires rebuild: {} changed", directory.display());
+            }
+            servers.push((directory, index));
+        } else if args.cache_only {
+            build_index(directory, &path, fingerprint)?;
+        } else {
+            servers.push((directory, open_or_build(directory, &path)?));
+        }
+        if args.cache_dir.is_none() {
+            // Open files stay readable.
+            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_dir(cache);
+        }
+    }
+    if args.cache_only {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let mut running = Vec::new();
+        for (i, (directory, index)) in servers.into_iter().enumerate() {
+            let port = if args.port == 0 { 0 } else { args.port.checked_add(u16::try_from(i)?).ok_or_else(|| anyhow!("no port is left"))? };
+            let listener = TcpListener::bind((args.address.as_str(), port)).await.context("failed to listen")?;
+            let (packages, bundles) = (index.packages().count(), index.bundle_count());
+            println!(
+                "serving {} ({packages} packages, {bundles} bundles) on {}",
+                directory.display(),
+                listener.local_addr()?
+            );
+            running.push(tokio::spawn(serve_catalog(CatalogServer::new(index), listener, stopped())));
+        }
+        for server in running {
+            server.await??;
+        }
+        Ok(())
+    })
+}
+
+async fn stopped() {
+    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        Ok(terminate) => terminate,
+        Err(_) => return std::future::pending().await,
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

@@ -1,0 +1,19 @@
+//! Serves catalogs: OLM's gRPC registry and OLM v1's HTTP API, on one port for each catalog.
+//!
+//! A catalog is turned into an index file once: every document as one line of JSON, a small protobuf for each bundle,
+//! and the graph with the places of both. The graph is in memory, everything else is read from the file when somebody
+//! asks, so that a server needs little more than the graph.
+
+mod answers;
+mod build;
+mod csv_stub;
+mod grpc;
+mod http_api;
+mod index;
+pub mod messages;
+mod reflection;
+mod server;
+
+pub use build::{BuildError, build_index};
+pub use index::{Fingerprint, Index, IndexError, open_or_build};
+pub use server::{CatalogServer, serve};
