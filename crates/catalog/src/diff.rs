@@ -36,26 +36,42 @@ pub fn diff(old: &Catalog, new: &Catalog) -> Vec<Change> {
     let by_name = |catalog: &Catalog| -> BTreeMap<String, Package> {
         catalog.packages.iter().map(|it| (it.name.clone(), it.clone())).collect()
     };
-    out.compare(&by_name(old), &by_name(new), |name| (name.clone(), "package".to_owned()), |a, b| {
-        let mut changes = Vec::new();
-        if a.default_channel != b.default_channel {
-            changes.push(format!("default channel {} -> {}", a.default_channel, b.default_channel));
-        }
-        note(&mut changes, a.description != b.description, "description");
-        note(&mut changes, a.icon != b.icon, "icon");
-        note(&mut changes, a.properties != b.properties, "properties");
-        changes
-    });
+    out.compare(
+        &by_name(old),
+        &by_name(new),
+        |name| (name.clone(), "package".to_owned()),
+        |a, b| {
+            let mut changes = Vec::new();
+            if a.default_channel != b.default_channel {
+                changes.push(format!("default channel {} -> {}", a.default_channel, b.default_channel));
+            }
+            note(&mut changes, a.description != b.description, "description");
+            note(&mut changes, a.icon != b.icon, "icon");
+            note(&mut changes, a.properties != b.properties, "properties");
+            changes
+        },
+    );
     let channels = |catalog: &Catalog| -> BTreeMap<(String, String), Channel> {
         catalog.channels.iter().map(|it| ((it.package.clone(), it.name.clone()), it.clone())).collect()
     };
-    out.compare(&channels(old), &channels(new), |(package, name)| (package.clone(), format!("channel {name}")), channel_changes);
+    out.compare(
+        &channels(old),
+        &channels(new),
+        |(package, name)| (package.clone(), format!("channel {name}")),
+        channel_changes,
+    );
     let bundles = |catalog: &Catalog| -> BTreeMap<(String, String), Bundle> {
         catalog.bundles.iter().map(|it| ((it.package.clone(), it.name.clone()), it.clone())).collect()
     };
-    out.compare(&bundles(old), &bundles(new), |(package, name)| (package.clone(), format!("bundle {name}")), bundle_changes);
+    out.compare(
+        &bundles(old),
+        &bundles(new),
+        |(package, name)| (package.clone(), format!("bundle {name}")),
+        bundle_changes,
+    );
     let deprecations = |catalog: &Catalog| -> BTreeMap<(String, String, String), DeprecationEntry> {
-        let entries = catalog.deprecations.iter().flat_map(|it| it.entries.iter().map(|entry| (it.package.clone(), entry)));
+        let entries =
+            catalog.deprecations.iter().flat_map(|it| it.entries.iter().map(|entry| (it.package.clone(), entry)));
         entries.map(|(package, it)| ((package, it.schema.clone(), it.name.clone()), it.clone())).collect()
     };
     let title = |(package, schema, name): &(String, String, String)| {
@@ -69,9 +85,7 @@ pub fn diff(old: &Catalog, new: &Catalog) -> Vec<Change> {
         metas.map(|it| ((it.package.clone(), it.schema.clone(), it.name.clone()), it.blob())).collect()
     };
     let title = |(package, schema, name): &(String, String, String)| (package.clone(), format!("{schema} {name}"));
-    out.compare(&others(old), &others(new), title, |a, b| {
-        if a == b { Vec::new() } else { vec!["content".to_owned()] }
-    });
+    out.compare(&others(old), &others(new), title, |a, b| if a == b { Vec::new() } else { vec!["content".to_owned()] });
     out.0.sort();
     out.0
 }

@@ -12,7 +12,7 @@ mod walk;
 mod write;
 
 pub use documents::{Document, DocumentReader, Form};
-pub use load::{Location, LoadError, for_each_meta, load, load_text};
+pub use load::{LoadError, Location, for_each_meta, load, load_text};
 pub use meta::Meta;
 pub use types::{
     Bundle, Catalog, Channel, ChannelEntry, Deprecation, DeprecationEntry, Icon, Object, Package, Property,

@@ -61,8 +61,7 @@ impl Channel {
             }
             older.extend(entry.skips.iter().map(String::as_str));
         }
-        let heads: Vec<&Entry> =
-            self.entries.values().filter(|entry| !older.contains(entry.name.as_str())).collect();
+        let heads: Vec<&Entry> = self.entries.values().filter(|entry| !older.contains(entry.name.as_str())).collect();
         match heads.as_slice() {
             [] => Err("no channel head found in graph".to_owned()),
             [head] => Ok(head),

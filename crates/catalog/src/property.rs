@@ -29,10 +29,8 @@ static PACKAGE_REQUIRED_STRUCT: Struct =
 static GVK_STRUCT: Struct = Struct { name: "property.GVK", fields: &[text("group"), text("kind"), text("version")] };
 static GVK_REQUIRED_STRUCT: Struct =
     Struct { name: "property.GVKRequired", fields: &[text("group"), text("kind"), text("version")] };
-static BUNDLE_OBJECT_STRUCT: Struct = Struct {
-    name: "property.BundleObject",
-    fields: &[Field { name: "data", shape: Shape::Bytes, omit: Omit::Never }],
-};
+static BUNDLE_OBJECT_STRUCT: Struct =
+    Struct { name: "property.BundleObject", fields: &[Field { name: "data", shape: Shape::Bytes, omit: Omit::Never }] };
 static CHANNEL_STRUCT: Struct = Struct {
     name: "property.Channel",
     fields: &[text("channelName"), Field { name: "priority", shape: Shape::Int("int"), omit: Omit::Never }],
@@ -72,7 +70,8 @@ impl Properties {
         let mut out = Properties::default();
         for (i, property) in properties.iter().enumerate() {
             let value = if is_typed(&property.kind) { parse_value(&property.value) } else { Ok(Value::Null) };
-            let added = value.and_then(|value| out.add(&property.kind, Some(&value).filter(|_| !property.value.is_empty())));
+            let added =
+                value.and_then(|value| out.add(&property.kind, Some(&value).filter(|_| !property.value.is_empty())));
             added.map_err(|error| in_property(i, &property.kind, &error))?;
         }
         Ok(out)
@@ -103,8 +102,7 @@ impl Properties {
         };
         check(value, Shape::Struct(shape))?;
         let fields = Fields::of(value);
-        let gvk =
-            || Gvk { group: fields.text("group"), kind: fields.text("kind"), version: fields.text("version") };
+        let gvk = || Gvk { group: fields.text("group"), kind: fields.text("kind"), version: fields.text("version") };
         match kind {
             PACKAGE => self.packages.push(PackageProperty {
                 package_name: fields.text("packageName"),
@@ -122,10 +120,7 @@ impl Properties {
 }
 
 fn is_typed(kind: &str) -> bool {
-    matches!(
-        kind,
-        PACKAGE | PACKAGE_REQUIRED | GVK | GVK_REQUIRED | BUNDLE_OBJECT | CSV_METADATA_TYPE | CHANNEL
-    )
+    matches!(kind, PACKAGE | PACKAGE_REQUIRED | GVK | GVK_REQUIRED | BUNDLE_OBJECT | CSV_METADATA_TYPE | CHANNEL)
 }
 
 fn in_property(at: usize, kind: &str, error: &str) -> String {

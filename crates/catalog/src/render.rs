@@ -157,7 +157,8 @@ pub(crate) fn inside(root: &Path, path: &str) -> Result<std::path::PathBuf, Stri
 }
 
 fn move_heavy_properties(bundle: &mut fbc::Bundle) {
-    let is_heavy = |it: &fbc::Property| matches!(it.kind.as_str(), property::BUNDLE_OBJECT | property::CSV_METADATA_TYPE);
+    let is_heavy =
+        |it: &fbc::Property| matches!(it.kind.as_str(), property::BUNDLE_OBJECT | property::CSV_METADATA_TYPE);
     let (heavy, mut light): (Vec<_>, Vec<_>) = std::mem::take(&mut bundle.properties).into_iter().partition(is_heavy);
     light.extend(heavy);
     bundle.properties = light;

@@ -55,9 +55,11 @@ impl TemplateKind {
         }
         match schema.as_str() {
             "olm.composite" | "olm.template.composite" => {
-                return Err("composite templates were removed from OLM in 2024: render each contribution with its own \
+                return Err(
+                    "composite templates were removed from OLM in 2024: render each contribution with its own \
                     basic or semver template"
-                    .to_owned());
+                        .to_owned(),
+                );
             }
             _ => {}
         }

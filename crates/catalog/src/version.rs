@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn precedence_follows_semver() {
-        let ascending = ["0.9.9", "1.0.0-1", "1.0.0-2", "1.0.0-10", "1.0.0-a", "1.0.0-a.1", "1.0.0-b", "1.0.0", "1.0.1"];
+        let ascending =
+            ["0.9.9", "1.0.0-1", "1.0.0-2", "1.0.0-10", "1.0.0-a", "1.0.0-a.1", "1.0.0-b", "1.0.0", "1.0.1"];
         for pair in ascending.windows(2) {
             assert_eq!(version(pair[0]).compare(&version(pair[1])), Ordering::Less, "{pair:?}");
         }

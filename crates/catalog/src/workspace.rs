@@ -67,8 +67,8 @@ impl Workspace {
     }
 
     fn folder(&self, operator: &str) -> Result<PathBuf, WorkspaceError> {
-        let fits = !operator.is_empty()
-            && operator.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        let fits =
+            !operator.is_empty() && operator.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         if !fits {
             return Err(WorkspaceError::Refused(format!(
                 "{operator:?} is no name of an operator: lower-case letters, digits and dashes, as the package is called"
@@ -192,7 +192,8 @@ fn render(template: &str, images: &mut dyn ImageSource) -> Result<String, String
     let kind = TemplateKind::detect(template)?;
     let mut bundles = |image: &str| {
         let migration = Migration::BundleObjectToCsvMetadata;
-        let mut renderer = Renderer { images: &mut *images, allowed: Allowed::BundleImages, migration, image_template: None };
+        let mut renderer =
+            Renderer { images: &mut *images, allowed: Allowed::BundleImages, migration, image_template: None };
         renderer.render(&[image.to_owned()])
     };
     let rendered = render_template(kind, template, &mut bundles)?;
@@ -241,7 +242,8 @@ mod tests {
 
     #[test]
     fn images_are_added_where_a_person_would() {
-        let text = "Schema: olm.semver\nStable:\n  Bundles:\n  # first\n  - Image: a:v1\nFast:\n  Bundles:\n  - Image: b\n";
+        let text =
+            "Schema: olm.semver\nStable:\n  Bundles:\n  # first\n  - Image: a:v1\nFast:\n  Bundles:\n  - Image: b\n";
         let added = with_images(text, Stability::Stable, &["a:v2".to_owned()]).unwrap();
         assert_eq!(added, text.replace("a:v1\n", "a:v1\n  - Image: a:v2\n"));
         let new = with_images("schema: olm.semver\n", Stability::Candidate, &["c".to_owned()]).unwrap();

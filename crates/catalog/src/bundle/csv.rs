@@ -126,12 +126,7 @@ impl Definition {
         let Some((plural, group)) = self.name.split_once('.') else {
             return Err(format!("couldn't parse plural.group from crd name: {}", self.name));
         };
-        Ok(ApiKey {
-            group: group.to_owned(),
-            version: self.version,
-            kind: self.kind,
-            plural: plural.to_owned(),
-        })
+        Ok(ApiKey { group: group.to_owned(), version: self.version, kind: self.kind, plural: plural.to_owned() })
     }
 
     /// The key of an aggregated API.
@@ -178,7 +173,11 @@ pub(crate) fn is_csv(json: &str) -> bool {
 /// Whether a bundle says in the old way that it stands in for another one.
 pub(crate) fn substitutes_another(bundle: &Bundle) -> bool {
     let annotation = |object: &Value, pointer: &str| {
-        object.pointer(pointer).and_then(|map| map.get(SUBSTITUTES_FOR)).and_then(Value::as_str).is_some_and(|it| !it.is_empty())
+        object
+            .pointer(pointer)
+            .and_then(|map| map.get(SUBSTITUTES_FOR))
+            .and_then(Value::as_str)
+            .is_some_and(|it| !it.is_empty())
     };
     if let Ok(csv) = serde_json::from_str::<Value>(&bundle.csv_json) {
         return annotation(&csv, "/metadata/annotations");

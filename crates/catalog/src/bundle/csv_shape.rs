@@ -164,10 +164,8 @@ static SPEC: Struct = Struct {
         opt("relatedImages", Shape::List(&RELATED_SHAPE)),
     ],
 };
-static STATUS: Struct = Struct {
-    name: "v1alpha1.ClusterServiceVersionStatus",
-    fields: &[opt("cleanup", Shape::Struct(&CLEANUP_STATUS))],
-};
+static STATUS: Struct =
+    Struct { name: "v1alpha1.ClusterServiceVersionStatus", fields: &[opt("cleanup", Shape::Struct(&CLEANUP_STATUS))] };
 
 /// What is served in place of the ClusterServiceVersion of a bundle that has only its metadata.
 pub(crate) static CSV_STUB: Struct = Struct {

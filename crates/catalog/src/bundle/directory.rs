@@ -183,11 +183,8 @@ fn derived_properties(bundle: &BundleContent) -> Result<Vec<Property>, String> {
     let csv = bundle.csv().ok_or("bundle missing csv")?;
     let mut derived = Vec::new();
     if !bundle.package.is_empty() {
-        let package = PackageProperty {
-            package_name: bundle.package.clone(),
-            version: csv.version()?,
-            release: csv.release()?,
-        };
+        let package =
+            PackageProperty { package_name: bundle.package.clone(), version: csv.version()?, release: csv.release()? };
         derived.push(Property { kind: property::PACKAGE.to_owned(), value: package.to_json() });
     }
     if let Some(text) = csv.annotation(PROPERTIES_ANNOTATION)

@@ -17,9 +17,8 @@ pub fn render(content: &BundleContent, image: &str) -> Result<Bundle, String> {
     let in_bundle = |error: String| format!("get properties for bundle {}: {error}", crate::go::quote(&content.name));
     let mut properties = properties(content, &objects).map_err(in_bundle)?;
     properties.sort_by(|a, b| (&a.kind, &a.value).cmp(&(&b.kind, &b.value)));
-    let is_heavy = |property: &Property| {
-        matches!(property.kind.as_str(), property::BUNDLE_OBJECT | property::CSV_METADATA_TYPE)
-    };
+    let is_heavy =
+        |property: &Property| matches!(property.kind.as_str(), property::BUNDLE_OBJECT | property::CSV_METADATA_TYPE);
     let (heavy, light): (Vec<_>, Vec<_>) = properties.into_iter().partition(is_heavy);
     let mut related_images = related_images(content, image);
     related_images.sort_by(|a, b| a.image.cmp(&b.image));

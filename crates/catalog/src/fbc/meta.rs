@@ -21,7 +21,9 @@ impl Meta {
     pub fn new(body: Value) -> Result<Self, String> {
         let fields = match &body {
             Value::Object(fields) => fields,
-            Value::Null => return Ok(Meta { schema: String::new(), package: String::new(), name: String::new(), body }),
+            Value::Null => {
+                return Ok(Meta { schema: String::new(), package: String::new(), name: String::new(), body });
+            }
             other => {
                 let kind = match other {
                     Value::Array(_) => "array",

@@ -175,11 +175,7 @@ static DEPRECATION_ENTRY: Struct = Struct {
 static DEPRECATION_ENTRY_SHAPE: Shape = Shape::Struct(&DEPRECATION_ENTRY);
 static DEPRECATION: Struct = Struct {
     name: "declcfg.Deprecation",
-    fields: &[
-        text("schema"),
-        text("package"),
-        list("entries", &DEPRECATION_ENTRY_SHAPE),
-    ],
+    fields: &[text("schema"), text("package"), list("entries", &DEPRECATION_ENTRY_SHAPE)],
 };
 
 impl Object {

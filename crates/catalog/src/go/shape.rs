@@ -117,7 +117,9 @@ struct Checker {
 impl Checker {
     fn check(&mut self, value: &Value, shape: Shape) -> Result<(), String> {
         match (shape, value) {
-            (_, Value::Null) | (Shape::Raw, _) | (Shape::Text(_), Value::String(_)) | (Shape::Bool, Value::Bool(_)) => Ok(()),
+            (_, Value::Null) | (Shape::Raw, _) | (Shape::Text(_), Value::String(_)) | (Shape::Bool, Value::Bool(_)) => {
+                Ok(())
+            }
             (Shape::Int(_), Value::Number(number)) if number.is_i64() => Ok(()),
             (Shape::Int(_), Value::Number(number)) => Err(self.mismatch(&format!("number {number}"), shape)),
             (Shape::Bytes, Value::String(text)) => match base64_decode(text) {
@@ -140,7 +142,9 @@ impl Checker {
                 Ok(())
             }
             (Shape::List(item), Value::Array(items)) => items.iter().try_for_each(|value| self.check(value, *item)),
-            (Shape::Bytes, Value::Array(items)) => items.iter().try_for_each(|value| self.check(value, Shape::Int("uint8"))),
+            (Shape::Bytes, Value::Array(items)) => {
+                items.iter().try_for_each(|value| self.check(value, Shape::Int("uint8")))
+            }
             (Shape::Map(item), Value::Object(fields)) => fields.values().try_for_each(|value| self.check(value, *item)),
             (shape, value) => Err(self.mismatch(kind(value), shape)),
         }

@@ -229,7 +229,11 @@ impl<'a> Drawing<'a> {
                 if !range.contains(&self.version(&other.name)) {
                     continue;
                 }
-                out.push_str(&format!("      {}-- \"skipRange({})\" --> {this}\n", node(&other.name), entry.skip_range));
+                out.push_str(&format!(
+                    "      {}-- \"skipRange({})\" --> {this}\n",
+                    node(&other.name),
+                    entry.skip_range
+                ));
                 mark_existing(self);
             }
         }

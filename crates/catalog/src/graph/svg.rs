@@ -87,9 +87,9 @@ fn row(
             (false, false) => "bundle",
         };
         let (x, name) = (left(i), escape(&entry.name));
-        let range = if entry.skip_range.is_empty() { String::new() } else { format!(" skipRange {}", entry.skip_range) };
-        let replaces =
-            if entry.replaces.is_empty() { String::new() } else { format!(" replaces {}", entry.replaces) };
+        let range =
+            if entry.skip_range.is_empty() { String::new() } else { format!(" skipRange {}", entry.skip_range) };
+        let replaces = if entry.replaces.is_empty() { String::new() } else { format!(" replaces {}", entry.replaces) };
         let tip = escape(&format!("{}{replaces}{range}", entry.name));
         out.push_str(&format!(
             "<g><title>{tip}</title><rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{NODE_WIDTH}\" \

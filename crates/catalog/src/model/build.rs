@@ -178,8 +178,7 @@ impl Builder {
         let mut seen = HashSet::new();
         for (i, entry) in deprecation.entries.into_iter().enumerate() {
             let name = quote(&entry.name);
-            let reference =
-                format!("declcfg.PackageScopedReference{{Schema:{}, Name:{name}}}", quote(&entry.schema));
+            let reference = format!("declcfg.PackageScopedReference{{Schema:{}, Name:{name}}}", quote(&entry.schema));
             if entry.schema.is_empty() {
                 return Err(format!("schema must be set for deprecation entry [{i}] for package {package_name}"));
             }
@@ -228,10 +227,16 @@ fn label_errors(name: &str) -> Vec<String> {
     if name.len() > MAX_LABEL_LENGTH {
         errors.push(format!("must be no more than {MAX_LABEL_LENGTH} characters"));
     }
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let inside = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    if !(inside && ends(name.chars().next()) && ends(name.chars().next_back())) {
-        errors.push(LABEL_MESSAGE.to_owned());
+    if !is_label(name) {
+        // A name of several labels only has dots too many.
+        let dotted = name.split('.').all(is_label);
+        errors.push(if dotted { "must not contain dots".to_owned() } else { LABEL_MESSAGE.to_owned() });
     }
     errors
+}
+
+fn is_label(name: &str) -> bool {
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let inside = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    inside && is_end(name.chars().next()) && is_end(name.chars().next_back())
 }

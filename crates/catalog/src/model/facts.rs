@@ -1,9 +1,7 @@
 //! What of a catalog's objects the graph needs. Bundles are the bulk of a catalog; of each only its name, image and
 //! version stay.
 
-use crate::fbc::{
-    BUNDLE, Bundle, Catalog, Channel, Deprecation, Fields, Meta, Object, Package, RelatedImage, schema,
-};
+use crate::fbc::{BUNDLE, Bundle, Catalog, Channel, Deprecation, Fields, Meta, Object, Package, RelatedImage, schema};
 use crate::go::{Shape, check, quote};
 use crate::property::{self, Properties};
 use crate::reference::ImageReference;
@@ -107,8 +105,7 @@ fn check_bundle<'a>(
     related: impl Iterator<Item = &'a str>,
     properties: Result<Properties, String>,
 ) -> Result<VersionRelease, String> {
-    let properties =
-        properties.map_err(|error| format!("parse properties for bundle {}: {error}", quote(name)))?;
+    let properties = properties.map_err(|error| format!("parse properties for bundle {}: {error}", quote(name)))?;
     let [found] = properties.packages.as_slice() else {
         let count = properties.packages.len();
         return Err(format!(
@@ -138,9 +135,8 @@ fn check_bundle<'a>(
     for (i, image) in related.enumerate() {
         check_image(image, &|| format!("relatedImages[{i}].image"))?;
     }
-    let version = Version::parse(&found.version).map_err(|error| {
-        format!("error parsing bundle {} version {}: {error}", quote(name), quote(&found.version))
-    })?;
+    let version = Version::parse(&found.version)
+        .map_err(|error| format!("error parsing bundle {} version {}: {error}", quote(name), quote(&found.version)))?;
     let release = Release::parse(&found.release).map_err(|error| {
         format!("error parsing bundle {} release version {}: {error}", quote(name), quote(&found.release))
     })?;

@@ -35,7 +35,8 @@ impl Problem {
         out.push_str(&self.message);
         out.push_str(if self.causes.is_empty() { "\n" } else { ":\n" });
         for (i, cause) in self.causes.iter().enumerate() {
-            let (branch, deeper) = if i + 1 == self.causes.len() { ("└── ", "    ") } else { ("├── ", "│   ") };
+            let (branch, deeper) =
+                if i + 1 == self.causes.len() { ("└── ", "    ") } else { ("├── ", "│   ") };
             cause.draw_at(out, &format!("{below}{branch}"), &format!("{below}{deeper}"));
         }
     }

@@ -91,7 +91,8 @@ impl Images {
 
 impl ImageSource for Images {
     fn unpack(&mut self, reference: &str) -> Result<Unpacked, String> {
-        let named = |verb: &str, error: &dyn std::fmt::Display| format!("failed to {verb} image {}: {error}", quote(reference));
+        let named =
+            |verb: &str, error: &dyn std::fmt::Display| format!("failed to {verb} image {}: {error}", quote(reference));
         let transport = Transport::parse(reference).map_err(|error| named("pull", &error))?;
         let (manifest, config, layers) = self.parts(&transport).map_err(|error| named("pull", &error))?;
         let labels = config.config.labels;

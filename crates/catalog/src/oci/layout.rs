@@ -57,7 +57,8 @@ impl Layout {
     /// The image with a tag, or the only one.
     pub fn image(&self, tag: Option<&str>) -> Result<Manifest, OciError> {
         let index = self.index()?;
-        let tagged = |it: &&Descriptor| tag.is_none_or(|tag| it.annotations.get(TAG_ANNOTATION).is_some_and(|it| it == tag));
+        let tagged =
+            |it: &&Descriptor| tag.is_none_or(|tag| it.annotations.get(TAG_ANNOTATION).is_some_and(|it| it == tag));
         let mut chosen = index.manifests.iter().find(tagged).cloned().ok_or_else(|| match tag {
             Some(tag) => self.invalid(format!("no image is tagged {tag:?}")),
             None => self.invalid("there is no image"),

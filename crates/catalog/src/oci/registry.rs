@@ -93,10 +93,8 @@ impl Registry {
         scope: &str,
         request: impl Fn(&Client) -> RequestBuilder,
     ) -> Result<Response, OciError> {
-        let transport = |error: reqwest::Error| OciError::Transport {
-            reference: reference.to_string(),
-            error: sources(&error),
-        };
+        let transport =
+            |error: reqwest::Error| OciError::Transport { reference: reference.to_string(), error: sources(&error) };
         let key = (reference.domain.clone(), format!("repository:{}:{scope}", reference.path));
         let known = self.authorizations.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
         let authorized = |authorization: &Option<String>| {
@@ -181,10 +179,10 @@ impl Registry {
         let announced = response.headers().get("docker-content-digest").and_then(|it| it.to_str().ok());
         let announced = announced.and_then(Digest::parse);
         let mut body = Vec::new();
-        response.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut body).map_err(|error| OciError::Transport {
-            reference: reference.to_string(),
-            error: error.to_string(),
-        })?;
+        response
+            .take(MAX_MANIFEST_BYTES + 1)
+            .read_to_end(&mut body)
+            .map_err(|error| OciError::Transport { reference: reference.to_string(), error: error.to_string() })?;
         if body.len() as u64 > MAX_MANIFEST_BYTES {
             return Err(invalid(reference, "the manifest is too large"));
         }
@@ -383,11 +381,7 @@ fn invalid(reference: &ImageReference, message: &str) -> OciError {
 }
 
 fn wrong(reference: &ImageReference, expected: &Digest, found: &Digest) -> OciError {
-    OciError::WrongDigest {
-        reference: reference.to_string(),
-        expected: expected.to_string(),
-        found: found.to_string(),
-    }
+    OciError::WrongDigest { reference: reference.to_string(), expected: expected.to_string(), found: found.to_string() }
 }
 
 /// The registry's own words, cut to a line.

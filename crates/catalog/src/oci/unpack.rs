@@ -165,14 +165,7 @@ fn write_entry<R: Read>(
     Ok(())
 }
 
-fn write_link(
-    root: &Path,
-    path: &Path,
-    target: &Path,
-    link: &str,
-    hard: bool,
-    name: &str,
-) -> Result<(), UnpackError> {
+fn write_link(root: &Path, path: &Path, target: &Path, link: &str, hard: bool, name: &str) -> Result<(), UnpackError> {
     let at = |error| UnpackError::Write { path: path.display().to_string(), error };
     if hard {
         let source = relative(link)?;
@@ -200,9 +193,7 @@ fn decompress<'r>(mut layer: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
     let whole = io::Cursor::new(head.clone()).chain(layer);
     Ok(match head.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
-        [0x28, 0xb5, 0x2f, 0xfd] => {
-            Box::new(ruzstd::decoding::StreamingDecoder::new(whole).map_err(io::Error::other)?)
-        }
+        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(ruzstd::decoding::StreamingDecoder::new(whole).map_err(io::Error::other)?),
         _ => Box::new(whole),
     })
 }

@@ -87,9 +87,10 @@ impl Index {
             return Err(format!("package {package} not found"));
         }
         let content = self.channel(package, channel)?;
-        let found = content.entries.iter().find(|(_, entry)| {
-            entry.replaces == name || entry.skips.iter().any(|skip| skip == name)
-        });
+        let found = content
+            .entries
+            .iter()
+            .find(|(_, entry)| entry.replaces == name || entry.skips.iter().any(|skip| skip == name));
         match found {
             Some((name, entry)) => self.whole(Place { package, channel, name, entry }),
             None => Err(format!("no entry found for package {}, channel {}", quote(package), quote(channel))),
@@ -136,9 +137,8 @@ impl Index {
 
     /// How many messages `list_bundle` has.
     pub(super) fn all_places(&self) -> Vec<(String, String, String)> {
-        let owned = |(place, _): (Place, &Channel)| {
-            (place.package.to_owned(), place.channel.to_owned(), place.name.to_owned())
-        };
+        let owned =
+            |(place, _): (Place, &Channel)| (place.package.to_owned(), place.channel.to_owned(), place.name.to_owned());
         self.places().map(owned).collect()
     }
 
@@ -152,11 +152,8 @@ impl Index {
         let bundle = self.bundle(entry)?;
         let place = Place { package, channel, name, entry };
         let mut message = self.read(bundle.light).map_err(|error| error.to_string())?;
-        let rest = messages::Bundle {
-            replaces: entry.replaces.clone(),
-            skips: entry.skips.clone(),
-            ..self.in_channel(place)
-        };
+        let rest =
+            messages::Bundle { replaces: entry.replaces.clone(), skips: entry.skips.clone(), ..self.in_channel(place) };
         message.extend(rest.encode_to_vec());
         if !bundle.has_image {
             message.extend(self.manifests(place)?.encode_to_vec());

@@ -131,9 +131,14 @@ fn piece(meta: fbc::Meta, spool: &Mutex<Spool>) -> Result<Piece, String> {
     let (fact, light) = match Object::new(meta)? {
         Object::Bundle(bundle) => {
             let light = Properties::parse(&bundle.properties).ok().map(|properties| light(&bundle, &properties));
-            (Fact::Bundle(BundleFacts::new(&bundle)), light.map(|(light, gvks)| (light, gvks, !bundle.image.is_empty())))
+            (
+                Fact::Bundle(BundleFacts::new(&bundle)),
+                light.map(|(light, gvks)| (light, gvks, !bundle.image.is_empty())),
+            )
         }
-        Object::Package(package) => (Fact::Package(fbc::Package { icon: None, description: String::new(), ..package }), None),
+        Object::Package(package) => {
+            (Fact::Package(fbc::Package { icon: None, description: String::new(), ..package }), None)
+        }
         Object::Channel(channel) => (Fact::Channel(channel), None),
         Object::Deprecation(deprecation) => (Fact::Deprecation(deprecation), None),
         Object::Other(_) => (Fact::Other, None),
@@ -184,7 +189,9 @@ fn light(bundle: &fbc::Bundle, properties: &Properties) -> (messages::Bundle, Pr
             .properties
             .iter()
             .filter(|it| !heavy.contains(&it.kind.as_str()))
-            .map(|it| typed(&it.kind, if it.value.is_empty() { to_json(&serde_json::Value::Null) } else { it.value.clone() }))
+            .map(|it| {
+                typed(&it.kind, if it.value.is_empty() { to_json(&serde_json::Value::Null) } else { it.value.clone() })
+            })
             .collect(),
         ..messages::Bundle::default()
     };

@@ -81,9 +81,7 @@ fn dispatch(index: Arc<Index>, service: &str, method: &str, headers: &HeaderMap,
         }
         ("grpc.health.v1.Health", "Check") => one(Ok(serving())),
         // Nothing changes until the server ends.
-        ("grpc.health.v1.Health", "Watch") => {
-            stream::iter([Ok(serving())]).chain(stream::pending()).boxed()
-        }
+        ("grpc.health.v1.Health", "Watch") => stream::iter([Ok(serving())]).chain(stream::pending()).boxed(),
         _ => {
             let message = format!("unknown method {method} for service {service}");
             failed(Status { code: Code::Unimplemented, message })

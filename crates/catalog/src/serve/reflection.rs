@@ -150,7 +150,11 @@ fn message(name: &str, fields: &str) -> Vec<u8> {
         let (name, tag) = field.split_once(':').unwrap_or((field, "0"));
         let kind = if type_name.is_some() { MESSAGE } else { STRING };
         let type_name = type_name.map(|name| format!(".api.{name}"));
-        bytes(&mut out, 2, &field_descriptor(name, tag.parse().unwrap_or(0), repeated, kind, type_name.as_deref(), None));
+        bytes(
+            &mut out,
+            2,
+            &field_descriptor(name, tag.parse().unwrap_or(0), repeated, kind, type_name.as_deref(), None),
+        );
     }
     out
 }

@@ -119,10 +119,9 @@ pub(super) fn render(text: &str, bundles: &mut RenderBundle) -> Result<Rendered,
     Ok(Rendered { catalog, warnings })
 }
 
-
 fn read(text: &str) -> Result<Template, String> {
-    let decoded = bailiwick_machinery::yaml::decode(text)
-        .map_err(|error| format!("error converting YAML to JSON: {error}"))?;
+    let decoded =
+        bailiwick_machinery::yaml::decode(text).map_err(|error| format!("error converting YAML to JSON: {error}"))?;
     if let Some(error) = decoded.strict_error() {
         return Err(format!("error converting YAML to JSON: {error}"));
     }
@@ -189,9 +188,8 @@ fn versions_of(
         let [found] = properties.packages.as_slice() else {
             return Err(format!("bundle {bundle_name} has multiple \"olm.package\" properties, expected exactly 1"));
         };
-        let version = Version::parse(&found.version).map_err(|error| {
-            format!("bundle {bundle_name} has invalid version {}: {error}", quote(&found.version))
-        })?;
+        let version = Version::parse(&found.version)
+            .map_err(|error| format!("bundle {bundle_name} has invalid version {}: {error}", quote(&found.version)))?;
         if package.name.is_empty() {
             package.name.clone_from(&found.package_name);
         } else if package.name != found.package_name {

@@ -18,8 +18,7 @@ struct Substitution {
 pub(super) fn render(text: &str, bundles: &mut RenderBundle) -> Result<Catalog, String> {
     let (template, catalog) =
         entries(text, TemplateKind::Substitutes).map_err(|error| format!("unable to parse template: {error}"))?;
-    let mut catalog =
-        catalog.map_err(|error| format!("unable to create declarative config from entries: {error}"))?;
+    let mut catalog = catalog.map_err(|error| format!("unable to create declarative config from entries: {error}"))?;
     validate_catalog(&catalog).map_err(|error| format!("entries are not valid FBC: {error}"))?;
     let mut bases = HashSet::new();
     let mut names: HashMap<String, String> = HashMap::new();
@@ -50,11 +49,7 @@ fn apply(catalog: &mut Catalog, substitution: &Substitution, bundles: &mut Rende
 }
 
 /// Renders the substitute, which must be newer than its base.
-fn newer_bundle(
-    catalog: &Catalog,
-    substitution: &Substitution,
-    bundles: &mut RenderBundle,
-) -> Result<Bundle, String> {
+fn newer_bundle(catalog: &Catalog, substitution: &Substitution, bundles: &mut RenderBundle) -> Result<Bundle, String> {
     if substitution.name.is_empty() {
         return Err("substitution name cannot be empty".to_owned());
     }

@@ -106,8 +106,10 @@ pub fn whole_catalog(data: &Path) -> Catalog {
         let text = if golden.is_file() {
             read(&golden)
         } else {
-            let images: Vec<String> =
-                versions.iter().map(|version| format!("  - Image: 127.0.0.1:5055/test/{package}:v{version}\n")).collect();
+            let images: Vec<String> = versions
+                .iter()
+                .map(|version| format!("  - Image: 127.0.0.1:5055/test/{package}:v{version}\n"))
+                .collect();
             format!(
                 "Schema: olm.semver\nGenerateMajorChannels: true\nGenerateMinorChannels: true\nStable:\n  Bundles:\n{}",
                 images.concat()

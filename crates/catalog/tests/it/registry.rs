@@ -107,11 +107,9 @@ fn bundles_and_catalogs_go_through_a_registry() {
     assert_eq!(images.resolve(&catalog).unwrap(), image.digest().to_string());
     let layout = dir.path().join("layout");
     Layout::new(&layout).write(&image, &["v1.0.0".to_owned()]).unwrap();
-    for reference in [
-        format!("{catalog}:main"),
-        format!("{catalog}@{}", image.digest()),
-        format!("oci:{}:v1.0.0", layout.display()),
-    ] {
+    for reference in
+        [format!("{catalog}:main"), format!("{catalog}@{}", image.digest()), format!("oci:{}:v1.0.0", layout.display())]
+    {
         let mut renderer = Renderer {
             images: &mut images,
             allowed: Allowed::Catalogs,

@@ -177,7 +177,12 @@ impl Emitter<'_> {
         let mut chars = text.chars().peekable();
         let mut first = true;
         while let Some(c) = chars.next() {
-            if c == ' ' && place == Place::Value && !after_space && !first && chars.peek().is_some() && self.beyond_width()
+            if c == ' '
+                && place == Place::Value
+                && !after_space
+                && !first
+                && chars.peek().is_some()
+                && self.beyond_width()
             {
                 self.newline();
                 self.pad(indent);
@@ -265,7 +270,9 @@ fn analyze(text: &str) -> Analysis {
         let blank_follows = chars.peek().is_none_or(|c| matches!(c, ' ' | '\t'));
         let after_blank = before.is_none_or(|c| matches!(c, ' ' | '\t' | '\0') || is_break(c));
         indicators |= match c {
-            ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => before.is_none(),
+            ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => {
+                before.is_none()
+            }
             '#' => after_blank,
             ':' => blank_follows,
             '?' | '-' => before.is_none() && blank_follows,

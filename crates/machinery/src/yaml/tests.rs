@@ -102,7 +102,10 @@ fn what_cannot_be_json_is_refused() {
 
 #[test]
 fn lines_inside_quotes_may_be_indented_too_little() {
-    assert_eq!(read("a:\n    b: 'one\n  two\n    three'\nc: \"x\n  y\"\n"), json!({"a": {"b": "one two three"}, "c": "x y"}));
+    assert_eq!(
+        read("a:\n    b: 'one\n  two\n    three'\nc: \"x\n  y\"\n"),
+        json!({"a": {"b": "one two three"}, "c": "x y"})
+    );
 }
 
 #[test]

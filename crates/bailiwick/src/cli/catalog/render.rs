@@ -121,8 +121,7 @@ pub fn render_template(args: RenderTemplate) -> anyhow::Result<()> {
             Renderer { images: &mut images, allowed: Allowed::BundleImages, migration, image_template: None };
         renderer.render(&[image.to_owned()])
     };
-    let rendered =
-        render_text(kind, &text, &mut bundles).map_err(|error| anyhow!("rendering template: {error}"))?;
+    let rendered = render_text(kind, &text, &mut bundles).map_err(|error| anyhow!("rendering template: {error}"))?;
     for warning in &rendered.warnings {
         eprintln!("warning: {warning}");
     }
@@ -140,12 +139,8 @@ pub fn render_template(args: RenderTemplate) -> anyhow::Result<()> {
 /// A catalog, from a directory or an image.
 pub fn load_catalog(reference: &str, images: &ImageArgs) -> anyhow::Result<Catalog> {
     let mut images = images.images()?;
-    let mut renderer = Renderer {
-        images: &mut images,
-        allowed: Allowed::Catalogs,
-        migration: Migration::None,
-        image_template: None,
-    };
+    let mut renderer =
+        Renderer { images: &mut images, allowed: Allowed::Catalogs, migration: Migration::None, image_template: None };
     renderer.render(&[reference.to_owned()]).map_err(|error| anyhow!(error))
 }
 

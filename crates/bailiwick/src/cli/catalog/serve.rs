@@ -69,7 +69,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut running = Vec::new();
         for (i, (directory, index)) in servers.into_iter().enumerate() {
-            let port = if args.port == 0 { 0 } else { args.port.checked_add(u16::try_from(i)?).ok_or_else(|| anyhow!("no port is left"))? };
+            let port = if args.port == 0 {
+                0
+            } else {
+                args.port.checked_add(u16::try_from(i)?).ok_or_else(|| anyhow!("no port is left"))?
+            };
             let listener = TcpListener::bind((args.address.as_str(), port)).await.context("failed to listen")?;
             let (packages, bundles) = (index.packages().count(), index.bundle_count());
             println!(

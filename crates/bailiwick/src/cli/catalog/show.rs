@@ -162,12 +162,14 @@ pub fn generate_dockerfile(args: &Dockerfile) -> anyhow::Result<()> {
         labels.insert(key.to_owned(), value.to_owned());
     }
     let directory: PathBuf = args.directory.components().collect();
-    let name = directory.file_name().and_then(|name| name.to_str()).ok_or_else(|| anyhow!("index directory is unset"))?;
+    let name =
+        directory.file_name().and_then(|name| name.to_str()).ok_or_else(|| anyhow!("index directory is unset"))?;
     if !directory.is_dir() {
         bail!("provided root path {:?} is not a directory", directory.display().to_string());
     }
     let path = directory.with_file_name(format!("{name}.Dockerfile"));
     let text = dockerfile(name, &args.builder_image, &args.base_image, &labels);
-    let mut file = std::fs::File::create_new(&path).with_context(|| format!("path {:?}", path.display().to_string()))?;
+    let mut file =
+        std::fs::File::create_new(&path).with_context(|| format!("path {:?}", path.display().to_string()))?;
     std::io::Write::write_all(&mut file, text.as_bytes()).with_context(|| path.display().to_string())
 }

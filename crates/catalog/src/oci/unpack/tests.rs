@@ -48,7 +48,8 @@ fn apply(root: &Path, data: &[u8]) -> Result<(), UnpackError> {
 fn later_layers_change_and_remove() {
     let dir = tempfile::tempdir().unwrap();
     apply(dir.path(), &gzip(&layer(&[("configs/a.yaml", b"1"), ("configs/b.yaml", b"2"), ("old/x", b"3")]))).unwrap();
-    apply(dir.path(), &layer(&[("configs/a.yaml", b"4"), ("configs/.wh.b.yaml", b""), ("old/.wh..wh..opq", b"")])).unwrap();
+    apply(dir.path(), &layer(&[("configs/a.yaml", b"4"), ("configs/.wh.b.yaml", b""), ("old/.wh..wh..opq", b"")]))
+        .unwrap();
     assert_eq!(std::fs::read(dir.path().join("configs/a.yaml")).unwrap(), b"4");
     assert!(!dir.path().join("configs/b.yaml").exists());
     assert!(!dir.path().join("old/x").exists());
