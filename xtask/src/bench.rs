@@ -3,6 +3,7 @@
 
 mod audit;
 mod policies;
+mod flood;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,6 +44,9 @@ pub struct Args {
     /// Measure what the audit log costs us at each level; nothing else is measured.
     #[arg(long)]
     pub audit: bool,
+    /// Measure what a client notices of another that floods the server with a hundred connections; nothing else.
+    #[arg(long)]
+    pub flood: bool,
 }
 
 /// One thing measured on both servers.
@@ -141,11 +145,14 @@ fn custom_scenarios(operations: u32, definitions: u32) -> Vec<Scenario> {
 
 /// Measures and prints a table of ratios.
 pub fn run(args: &Args) -> Result<()> {
-    let loadgen = build_loadgen(&args.loadgen)?;
     let binary = match &args.bailiwick {
         Some(binary) => binary.clone(),
         None => build_release()?,
     };
+    if args.flood {
+        return floods(&binary, args);
+    }
+    let loadgen = build_loadgen(&args.loadgen)?;
     if let Some(objects) = args.objects {
         return many_objects(&binary, &loadgen, objects);
     }
@@ -163,6 +170,15 @@ pub fn run(args: &Args) -> Result<()> {
     for (index, row) in ours.iter().enumerate() {
         let peer = theirs.as_ref().and_then(|rows| rows.get(index)).map(|row| row.value);
         println!("{}", row.markdown(peer));
+    }
+    Ok(())
+}
+
+fn floods(binary: &Path, args: &Args) -> Result<()> {
+    flood::measure("bailiwick", &servers::start_bailiwick(binary)?)?;
+    if !args.without_peer {
+        setup::install(tools::PEER_TOOLS, &tools_dir()?)?;
+        flood::measure("kube-apiserver + etcd", &servers::start_kube_apiserver()?)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod conformance;
+pub mod dependencies;
 pub mod go_module;
 pub mod kubectl;
 pub mod real_crds;

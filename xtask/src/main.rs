@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{bench, conformance, kubectl, real_crds, setup, test_run};
+use xtask::{bench, conformance, dependencies, kubectl, real_crds, setup, test_run};
 
 /// Commands for people who work on Bailiwick.
 #[derive(Parser)]
@@ -20,6 +20,8 @@ enum Command {
     Test(test_run::Args),
     /// Compare our answers with kube-apiserver's, request by request.
     Conformance(conformance::Args),
+    /// Check licences, bans and sources of all dependencies, and RustSec's advisories about them.
+    Dependencies,
     /// Measure us beside kube-apiserver + etcd with the load generator, and print the ratios.
     Bench(bench::Args),
     /// Run scripts of real kubectl commands, in three minors, and compare with what they print against kube-apiserver.
@@ -33,6 +35,7 @@ fn main() -> Result<()> {
         Command::Setup(args) => setup::run(&args),
         Command::Test(args) => test_run::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Dependencies => dependencies::run(),
         Command::Bench(args) => bench::run(&args),
         Command::Kubectl(args) => kubectl::run(&args),
         Command::RealCrds(args) => real_crds::run(&args),

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::conformance::servers::BINARY_ENV;
+use crate::dependencies::{self, Advisories, Severity};
 use crate::setup;
 use crate::tools::{TEST_TOOLS, TOOLS_ENV, repository_root, tools_dir};
 
@@ -70,8 +71,22 @@ fn check(totals: &mut Totals, name: &str, mut command: Command) {
     }
 }
 
-/// cargo-deny takes longer to build than the rest of the set-up together, so it is used when it is there.
+/// Our own check always; cargo-deny and cargo-audit take longer to build than the rest of the set-up together, so they
+/// are used when they are there.
 fn check_dependencies(totals: &mut Totals, args: &Args) -> Result<()> {
+    println!("== dependencies");
+    match dependencies::violations() {
+        Ok(found) if found.is_empty() => totals.passed += 1,
+        Ok(found) => {
+            println!("FAILED: dependency policy\n{}", found.join("\n"));
+            totals.failed += 1;
+        }
+        Err(error) => {
+            println!("FAILED: dependency policy: {error:#}");
+            totals.failed += 1;
+        }
+    }
+    check_advisories(totals)?;
     let installed = Command::new("cargo-deny")
         .arg("--version")
         .stdout(Stdio::null())
@@ -80,12 +95,29 @@ fn check_dependencies(totals: &mut Totals, args: &Args) -> Result<()> {
         .is_ok_and(|status| status.success());
     if installed {
         // Advisories need the network and change without us; they are not part of this run.
-        check(totals, "dependency policy", cargo(&["deny", "check", "bans", "licenses", "sources"]));
+        check(totals, "cargo-deny", cargo(&["deny", "check", "bans", "licenses", "sources"]));
     } else if args.deny {
         bail!("cargo-deny is not installed: `cargo install --locked cargo-deny`");
     } else {
-        println!("SKIPPED: dependency policy (cargo-deny is not installed: `cargo install --locked cargo-deny`)");
+        println!("SKIPPED: cargo-deny (not installed; the same policy was checked above)");
         totals.skipped += 1;
+    }
+    Ok(())
+}
+
+fn check_advisories(totals: &mut Totals) -> Result<()> {
+    match dependencies::advisories()? {
+        Advisories::Skipped(why) => {
+            println!("SKIPPED: advisories ({why})");
+            totals.skipped += 1;
+        }
+        Advisories::Checked(found) => {
+            let (bad, notices): (Vec<_>, Vec<_>) =
+                found.into_iter().partition(|advisory| advisory.severity == Severity::Vulnerability);
+            notices.iter().for_each(|notice| println!("notice: {} {}", notice.package, notice.id));
+            bad.iter().for_each(|advisory| println!("FAILED: {} {}", advisory.package, advisory.id));
+            if bad.is_empty() { totals.passed += 1 } else { totals.failed += 1 }
+        }
     }
     Ok(())
 }

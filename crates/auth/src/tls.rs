@@ -4,6 +4,8 @@
 //! the certificate is trusted is decided per request by [`crate::authn::x509`], which answers 401 where a refused
 //! handshake would only look like a broken connection.
 
+mod protocol;
+
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
@@ -12,11 +14,15 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CipherSuite, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 
+pub use protocol::{Protocols, TlsVersion};
+
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{0}: no certificate found")]
     NoCertificate(String),
+    #[error("{name:?} is no cipher suite that is served with; those are: {known}")]
+    CipherSuite { name: String, known: String },
     #[error("{0}: no private key found")]
     NoKey(String),
     #[error("{what}: {source}")]
@@ -34,6 +40,7 @@ pub fn server_config(
     certificate_pem: &str,
     key_pem: &str,
     client_roots: &RootCertStore,
+    protocols: &Protocols,
 ) -> Result<ServerConfig, TlsError> {
     let what = "serving certificate";
     let chain = certificates_from_pem(what, certificate_pem)?;
@@ -43,11 +50,12 @@ pub fn server_config(
     let key = private_key_from_pem(what, key_pem)?;
     let mut provider = rustls::crypto::ring::default_provider();
     // AES-128 first, as Go's servers choose: ten rounds per block, not the fourteen of the AES-256 that rustls clients prefer.
+    provider.cipher_suites.retain(|suite| protocols.has(suite));
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     let provider = Arc::new(provider);
     let fail = |source| TlsError::Rustls { what: what.into(), source };
     let mut config = ServerConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(protocols.versions())
         .map_err(fail)?
         .with_client_cert_verifier(Arc::new(AnyClientCertificate::new(&provider, client_roots)))
         .with_single_cert(chain, key)

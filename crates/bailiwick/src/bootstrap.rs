@@ -9,32 +9,32 @@ use bailiwick_server::{ApiServer, Connection};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
+use crate::flow_objects;
+
 /// Who is named as the manager of what we make: the name clients know the API server's own fields by.
 const AGENT: &str = "kube-apiserver";
 
 /// Namespaces that always exist.
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
 
-/// Creates what is missing. What exists is left as it is.
-pub async fn ensure_objects(server: &Arc<ApiServer>) -> Result<(), String> {
-    let user = UserInfo {
+/// Who the server is to itself.
+pub(crate) fn own_user() -> UserInfo {
+    UserInfo {
         name: "system:apiserver".into(),
         groups: vec![UserInfo::MASTERS.into(), UserInfo::AUTHENTICATED.into()],
         ..UserInfo::default()
-    };
-    let connection = Arc::new(Connection::in_process(user));
+    }
+}
+
+/// Creates what is missing. What exists is left as it is.
+pub async fn ensure_objects(server: &Arc<ApiServer>) -> Result<(), String> {
+    let connection = Arc::new(Connection::in_process(own_user()));
     for name in SYSTEM_NAMESPACES {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         ensure(server, &connection, "/api/v1/namespaces", name, &namespace).await?;
     }
     roles::ensure(server, &connection).await?;
-    for object in bailiwick_api::flowcontrol::bootstrap_objects() {
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let plural = if kind == "FlowSchema" { "flowschemas" } else { "prioritylevelconfigurations" };
-        let path = format!("/apis/flowcontrol.apiserver.k8s.io/v1/{plural}");
-        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        ensure(server, &connection, &path, &name, &object).await?;
-    }
+    flow_objects::ensure(server, &connection).await?;
     for (group, version) in server.group_versions() {
         let service = api_service(&group, &version);
         let name = format!("{version}.{group}");

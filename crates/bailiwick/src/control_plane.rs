@@ -5,8 +5,10 @@ pub mod audit;
 mod authentication;
 mod authorization;
 mod encryption;
+mod flow_control;
 mod store;
 mod tls;
+mod webhooks;
 
 pub use admission::{AdmissionError, AdmissionOptions};
 use audit::AuditOptions;
@@ -17,14 +19,18 @@ pub use authorization::{
     AuthorizationError, AuthorizationMode, AuthorizationOptions, AuthorizerOptions, WebhookOptions,
 };
 pub use encryption::{EncryptionOptions, Reload};
+pub use flow_control::{Fairness, FlowControlOptions};
 pub use store::StoreOptions;
+use tls::Certificates;
 pub use tls::TlsOptions;
+pub use webhooks::DialOptions;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bailiwick_admission::Plugin;
 use bailiwick_apiextensions::conversion::WebhookConverters;
 use bailiwick_auth::authn::token_file::TokenFileError;
@@ -77,6 +83,8 @@ pub enum Error {
     Audit(#[from] audit::AuditError),
     #[error("encryption at rest: {0}")]
     Encryption(#[from] bailiwick_encryption::ConfigError),
+    #[error("--strict-transport-security-directives: {0:?} is none")]
+    StrictTransportSecurity(String),
     #[error("first-start objects: {0}")]
     Bootstrap(String),
 }
@@ -93,6 +101,8 @@ pub struct Builder {
     tls: TlsOptions,
     audit: AuditOptions,
     encryption: EncryptionOptions,
+    flow_control: FlowControlOptions,
+    webhooks: DialOptions,
     request_timeout: Duration,
     limits: Limits,
     controllers: Vec<Controller>,
@@ -126,6 +136,8 @@ impl ControlPlane {
             tls: TlsOptions::default(),
             audit: AuditOptions::default(),
             encryption: EncryptionOptions::default(),
+            flow_control: FlowControlOptions::default(),
+            webhooks: DialOptions::default(),
             request_timeout: Duration::from_secs(60),
             limits: Limits::default(),
             controllers: Controller::ALL.to_vec(),
@@ -195,6 +207,18 @@ impl Builder {
         self
     }
 
+    /// How many requests run at once.
+    pub fn flow_control(mut self, options: FlowControlOptions) -> Self {
+        self.flow_control = options;
+        self
+    }
+
+    /// Where webhooks that are configured through the API may lead.
+    pub fn webhook_dialing(mut self, options: DialOptions) -> Self {
+        self.webhooks = options;
+        self
+    }
+
     /// How long a request other than a watch may take.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
@@ -222,7 +246,8 @@ impl Builder {
     pub async fn start(self) -> Result<Running, Error> {
         let now = Timestamp::now();
         let names = ServingNames::default().with(&self.listen.ip().to_string()).with_own_hostname();
-        let pki = Pki::ensure(&self.data_dir.join("pki"), &names, now)?;
+        let pki_dir = self.data_dir.join("pki");
+        let pki = Pki::ensure(&pki_dir, &names, now)?;
         let store::Opened { store, embedded } = self.store.open(&self.data_dir).await?;
         let encrypted = self.encryption.wrap(store, &self.store, &self.data_dir).await?;
         let store = encrypted.store;
@@ -230,8 +255,8 @@ impl Builder {
         let registry = Registry::new(&TenantId::root(), self.resources.clone());
         let lookup = Arc::new(StoredObjects::load(&registry, &caches).await?);
         let roots = self.authentication.client_roots(&pki)?;
-        let tls_config = self.tls.build(&pki, &roots)?;
-        let listener = Listener::bind(self.listen, tls_config, self.limits.clone())
+        let tls_config = Arc::new(ArcSwap::from_pointee(self.tls.build(&pki, &roots)?));
+        let listener = Listener::bind(self.listen, tls_config.clone(), self.limits.clone())
             .await
             .map_err(|source| Error::Listen { address: self.listen, source })?;
         let address = listener.local_addr().map_err(|source| Error::Listen { address: self.listen, source })?;
@@ -242,20 +267,25 @@ impl Builder {
         let signing = self.authentication.signing(&pki)?;
         let authentication = self.authentication.build(&pki, &lookup, roots, &url)?;
         let audit = self.audit.build()?;
+        let (flow_limits, start_flow_control) = self.flow_control.build(&registry, &caches).await?.into_parts();
         let config = Config {
             authenticator: authentication.authenticator,
             authorizers: authorization.authorizers,
             admission: self.admission.build(&registry, &caches).await?,
             auditor: audit.auditor.clone(),
             encryption: encrypted.control.map(|control| -> Arc<dyn StorageEncryption> { control }),
+            flow_limits,
             issuer: authentication.issuer,
             token_keys: authentication.token_keys,
             jwks_uri: self.authentication.service_accounts.jwks_uri.clone(),
             request_timeout: self.request_timeout,
             watch_queue_len_max: self.limits.watch_queue_len_max,
             address: reachable(address).to_string(),
+            strict_transport_security: self.tls.strict_transport_security()?,
         };
+        bailiwick_webhook::dial::set_tenants_policy(self.webhooks.policy(&self.store).await);
         let server = ApiServer::new(registry, caches, lookup, config);
+        let flow_control = start_flow_control(&server);
         let mut wanted = self.controllers.clone();
         if self.definitions == Definitions::Served {
             definitions::connect(&server, Arc::new(WebhookConverters)).await?;
@@ -269,6 +299,17 @@ impl Builder {
         background.push(authentication_trust::publish(&server, authentication.trust).await.map_err(Error::Bootstrap)?);
         let kubeconfig = self.data_dir.join("admin.kubeconfig");
         pki.write_admin_kubeconfig(&kubeconfig, &url)?;
+        let places = tls::Places { pki_dir, kubeconfig: &kubeconfig, url: &url };
+        let certificates = Certificates::new(
+            &self.tls,
+            &self.authentication,
+            places,
+            names,
+            &pki,
+            tls_config,
+            authentication.client_roots,
+        )
+        .keep_current();
         let listening =
             listener.serve(server.clone()).map_err(|source| Error::Listen { address: self.listen, source })?;
         let servers = match &self.store {
@@ -288,6 +329,8 @@ impl Builder {
             _background: background,
             audit,
             _reloading: encrypted.reloading,
+            flow_control,
+            certificates,
             _feed: feed,
         })
     }
@@ -309,6 +352,8 @@ pub struct Running {
     _background: Vec<Background>,
     audit: audit::Audit,
     _reloading: Option<encryption::Reloading>,
+    flow_control: flow_control::Started,
+    certificates: tls::Kept,
     _feed: Feed,
 }
 
@@ -339,6 +384,8 @@ impl Running {
     /// Finishes requests in flight and stops.
     pub async fn stop(self) {
         self.controllers.stop().await;
+        self.flow_control.stop().await;
+        self.certificates.stop().await;
         self.listening.stop().await;
         if let Some(auditor) = self.audit.auditor {
             let _ = tokio::task::spawn_blocking(move || auditor.stop()).await;

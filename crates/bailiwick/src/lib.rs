@@ -10,6 +10,7 @@ mod control_plane;
 mod controllers;
 mod definitions;
 mod policy_feed;
+mod flow_objects;
 mod rbac_feed;
 mod webhook_feed;
 
@@ -17,7 +18,7 @@ pub use bailiwick_controllers::Controller;
 pub use control_plane::audit;
 pub use control_plane::{
     AdmissionError, AdmissionOptions, AuthenticationOptions, AuthorizationError, AuthorizationMode,
-    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, CustomSigner, EncryptionOptions, Error,
-    FrontProxyOptions, OidcOptions, Reload, Running, ServiceAccountOptions, StoreOptions, TlsOptions,
-    TokenWebhookOptions, WebhookOptions,
+    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, CustomSigner, DialOptions, EncryptionOptions,
+    Error, Fairness, FlowControlOptions, FrontProxyOptions, OidcOptions, Reload, Running, ServiceAccountOptions,
+    StoreOptions, TlsOptions, TokenWebhookOptions, WebhookOptions,
 };

@@ -25,4 +25,4 @@ pub use local::LocalService;
 pub use lookup::StoredObjects;
 pub use registry::{Registry, Served, TenantId};
 pub use request_info::RequestInfo;
-pub use server::{ApiServer, Config, Connection};
+pub use server::{ApiServer, Config, Connection, FlowLimits};

@@ -5,10 +5,12 @@
 mod audit;
 mod dispatch;
 mod explain;
+mod flow;
 mod nonresource;
 mod respond;
 
 pub use audit::AuditedBody;
+pub use flow::FlowLimits;
 pub(crate) use respond::Answer;
 
 use std::net::SocketAddr;
@@ -26,6 +28,7 @@ use bailiwick_auth::authz::{Attributes, Authorizers, ResourceTarget, Target};
 use bailiwick_auth::impersonation;
 use bailiwick_auth::keys::TokenKeys;
 use bailiwick_auth::service_account::TokenIssuer;
+use bailiwick_flowcontrol::Seat;
 use bailiwick_machinery::audit::AuditContext;
 use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::status::{ApiError, ApiResult};
@@ -33,7 +36,7 @@ use bailiwick_machinery::user::UserInfo;
 use bailiwick_store as store;
 use bytes::Bytes;
 use futures::FutureExt;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::request::Parts;
 use http::{Method, Response};
 use http_body_util::{BodyExt, Limited};
@@ -62,6 +65,8 @@ pub struct Config {
     pub auditor: Option<Arc<Auditor>>,
     /// The keys of the store, where it has any.
     pub encryption: Option<Arc<dyn StorageEncryption>>,
+    /// How many requests run at once, and who waits.
+    pub flow_limits: FlowLimits,
     pub issuer: Arc<TokenIssuer>,
     /// Keys that verify our tokens, for the discovery of our issuer.
     pub token_keys: Arc<TokenKeys>,
@@ -73,6 +78,8 @@ pub struct Config {
     pub watch_queue_len_max: usize,
     /// Where clients reach us, as discovery tells them: `host:port`.
     pub address: String,
+    /// What browsers are told about HTTPS.
+    pub strict_transport_security: Option<HeaderValue>,
 }
 
 /// The API server.
@@ -187,7 +194,10 @@ impl ApiServer {
                 Err(ApiError::internal("the server could not serve the request"))
             }
         };
-        let response = exchange.finish(outcome, &parts, &query).await;
+        let mut response = exchange.finish(outcome, &parts, &query).await;
+        if let Some(value) = &self.config.strict_transport_security {
+            response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, value.clone());
+        }
         self.metrics.finished(&self.subject(&info, &parts.method), response.status().as_u16(), started.elapsed());
         response
     }
@@ -223,18 +233,26 @@ impl ApiServer {
         };
         exchange.identified(self, parts, info, connection, audit::Sender::Known(&user)).await?;
         let user = self.impersonate(parts, user, info, query, &exchange.audit).await?;
-        self.authorize(&attributes(&user, info, query), &exchange.audit).await?;
+        let mut seat = match self.admit(&user, info, query, exchange).await {
+            Ok(seat) => seat,
+            Err(refused) => return Ok(refused),
+        };
+        let turn = seat.as_mut().and_then(Seat::take_turn);
         let mutating = !matches!(info.verb, "get" | "list" | "watch" | "head" | "options");
         let _inflight = self.metrics.begin(mutating);
         let work = async {
+            self.authorize(&attributes(&user, info, query), &exchange.audit).await?;
             let body = if mutating { read_body(body).await? } else { Bytes::new() };
             match info.is_resource {
                 true => self.dispatch(parts, query, info, &user, body, exchange).await,
                 false => self.nonresource(parts, query, info, &user).await,
             }
         };
-        match tokio::time::timeout(self.config.request_timeout, work).await {
-            Ok(answer) => answer,
+        match flow::computing(turn, tokio::time::timeout(self.config.request_timeout, work)).await {
+            Ok(answer) => answer.map(|mut answer| {
+                exchange.seat = seat.and_then(|seat| answer.body.hold(seat));
+                answer
+            }),
             Err(_) => Err(request_timeout()),
         }
     }

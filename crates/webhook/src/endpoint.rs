@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::Error;
+use crate::dial::{Dialer, Origin};
 
 /// Who may vouch for the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub struct Endpoint {
     /// The name its certificate must have, instead of the URL's host.
     pub server_name: Option<String>,
     pub transport: Transport,
+    /// Who chose it, which decides where it may be.
+    pub origin: Origin,
 }
 
 impl Endpoint {
@@ -91,10 +93,11 @@ impl Endpoint {
             credentials: Credentials::None,
             server_name: None,
             transport: Transport::HttpsOnly,
+            origin: Origin::Tenant,
         }
     }
 
-    pub(crate) fn connector(&self) -> Result<HttpsConnector<HttpConnector>, Error> {
+    pub(crate) fn connector(&self) -> Result<HttpsConnector<Dialer>, Error> {
         let builder = HttpsConnectorBuilder::new().with_tls_config(self.tls()?);
         let builder = match self.transport {
             Transport::HttpsOnly => builder.https_only(),
@@ -107,7 +110,7 @@ impl Endpoint {
                 builder.with_server_name_resolver(FixedServerNameResolver::new(name))
             }
         };
-        Ok(builder.enable_http1().build())
+        Ok(builder.enable_http1().wrap_connector(Dialer(self.origin)))
     }
 
     /// The value of the `Authorization` header, if there is to be one.

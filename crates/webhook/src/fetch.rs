@@ -7,10 +7,10 @@ use http::{HeaderMap, Request, Uri};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+use crate::dial::Dialer;
 use crate::endpoint::Endpoint;
 use crate::{Error, reason, refusal};
 
@@ -19,7 +19,7 @@ pub struct Fetcher {
     endpoint: Endpoint,
     timeout: Duration,
     bytes_max: usize,
-    client: Client<HttpsConnector<HttpConnector>, Empty<bytes::Bytes>>,
+    client: Client<HttpsConnector<Dialer>, Empty<bytes::Bytes>>,
 }
 
 /// A document and the headers that say how long it may be kept.

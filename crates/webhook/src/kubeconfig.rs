@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use crate::dial::Origin;
 use crate::endpoint::{Credentials, Endpoint, Identity, Transport, Trust};
 
 /// Why a kubeconfig does not tell.
@@ -145,6 +146,7 @@ fn parse(config: Config, directory: &Path) -> Result<Endpoint, String> {
         credentials,
         server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
         transport: Transport::HttpAllowed,
+        origin: Origin::Operator,
     })
 }
 

@@ -4,6 +4,7 @@
 //! followed, and the server must be vouched for by the configured CA bundle.
 
 mod ca_bundle;
+pub mod dial;
 mod endpoint;
 mod fetch;
 mod go_reason;
@@ -17,11 +18,11 @@ use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 pub use ca_bundle::ca_bundle_fault;
+use dial::Dialer;
 pub use endpoint::{Credentials, Endpoint, Identity, Transport, Trust};
 pub use fetch::{Fetched, Fetcher};
 pub use kubeconfig::KubeconfigError;
@@ -75,7 +76,7 @@ pub struct RawAnswer {
 pub struct Webhook {
     endpoint: Endpoint,
     timeout: Duration,
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<HttpsConnector<Dialer>, Full<Bytes>>,
 }
 
 impl Webhook {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bailiwick_machinery::UserInfo;
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
@@ -59,26 +60,56 @@ pub struct RootsError(#[from] rustls::server::VerifierBuilderError);
 
 /// Knows holders of certificates that chain to the given roots.
 pub struct ClientCertificates {
+    verifier: ClientRoots,
+}
+
+/// The authorities of client certificates. Clones are of the same, so that others can replace them while requests are
+/// served; certificates that were verified before are verified again.
+#[derive(Clone)]
+pub struct ClientRoots(Arc<ArcSwap<Verifier>>);
+
+struct Verifier {
     id: u64,
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
-impl ClientCertificates {
-    pub fn new(roots: Arc<RootCertStore>) -> Result<Self, RootsError> {
+impl Verifier {
+    fn new(roots: Arc<RootCertStore>) -> Result<Self, RootsError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
         Ok(Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), verifier })
     }
+}
+
+impl ClientRoots {
+    /// Trusts these from the next request on, and no others.
+    pub fn replace(&self, roots: Arc<RootCertStore>) -> Result<(), RootsError> {
+        self.0.store(Arc::new(Verifier::new(roots)?));
+        Ok(())
+    }
+}
+
+impl ClientCertificates {
+    pub fn new(roots: Arc<RootCertStore>) -> Result<Self, RootsError> {
+        Ok(Self { verifier: ClientRoots(Arc::new(ArcSwap::from_pointee(Verifier::new(roots)?))) })
+    }
 
     /// The common name of a chain's leaf, if the chain leads to one of the roots.
     pub(super) fn verified_name(&self, chain: &[CertificateDer<'static>], now: Timestamp) -> Result<String, String> {
-        self.verify(chain, now)?;
+        self.verifier.0.load().verify(chain, now)?;
         let leaf = parse(chain.first().ok_or("no certificate")?)?;
         let name = leaf.subject().iter_common_name().last().and_then(|cn| cn.as_str().ok()).unwrap_or_default();
         Ok(name.to_owned())
     }
 
+    /// What certificates are verified by, to replace it.
+    pub fn roots(&self) -> ClientRoots {
+        self.verifier.clone()
+    }
+}
+
+impl Verifier {
     fn verify(&self, chain: &[CertificateDer<'static>], now: Timestamp) -> Result<Verdict, String> {
         let (leaf, intermediates) = chain.split_first().ok_or("no certificate")?;
         let parsed = parse(leaf)?;
@@ -98,12 +129,13 @@ impl ClientCertificates {
 impl Authenticator for ClientCertificates {
     fn authenticate(&self, request: &AuthRequest<'_>) -> Result<Option<Authentication>, String> {
         let Some(peer) = request.peer.filter(|peer| !peer.is_empty()) else { return Ok(None) };
+        let verifier = self.verifier.0.load();
         let known =
-            peer.verdict.get().filter(|v| v.by == self.id && v.valid_seconds.contains(&request.now.as_second()));
+            peer.verdict.get().filter(|v| v.by == verifier.id && v.valid_seconds.contains(&request.now.as_second()));
         let user = match known {
             Some(verdict) => verdict.user.clone(),
             None => {
-                let verdict = self.verify(&peer.chain, request.now)?;
+                let verdict = verifier.verify(&peer.chain, request.now)?;
                 let user = verdict.user.clone();
                 // Losing a race only means that another request has kept the same verdict.
                 let _ = peer.verdict.set(verdict);

@@ -27,7 +27,8 @@ fn shake(
     identity: Option<&KeyedCertificate>,
 ) -> Result<ServerConnection, rustls::Error> {
     let config =
-        server_config(&server.serving.certificate_pem, &server.serving.key_pem, &roots(server)).expect("a config");
+        server_config(&server.serving.certificate_pem, &server.serving.key_pem, &roots(server), &Protocols::default())
+            .expect("a config");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -93,7 +94,8 @@ fn files_without_certificates_or_keys_are_named() {
     assert!(
         add_roots(&mut roots, "--client-ca-file", "").is_err_and(|e| e.to_string().starts_with("--client-ca-file"))
     );
-    let error = server_config(&pki.serving.certificate_pem, "", &roots).expect_err("refused");
+    let error = server_config(&pki.serving.certificate_pem, "", &roots, &Protocols::default()).expect_err("refused");
     assert_eq!(error.to_string(), "serving certificate: no private key found");
-    server_config(&pki.serving.certificate_pem, &pki.admin.key_pem, &roots).expect_err("another key");
+    server_config(&pki.serving.certificate_pem, &pki.admin.key_pem, &roots, &Protocols::default())
+        .expect_err("another key");
 }

@@ -5,8 +5,10 @@ mod audit;
 mod authentication;
 mod authorization;
 mod encryption;
+mod flow_control;
 mod store;
 mod tls;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -46,6 +48,10 @@ pub struct Args {
     audit: audit::Flags,
     #[command(flatten)]
     encryption: encryption::Flags,
+    #[command(flatten)]
+    flow_control: flow_control::Flags,
+    #[command(flatten)]
+    webhooks: webhooks::Flags,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -60,7 +66,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         .authentication(args.authentication.options()?)
         .authorization(args.authorization.options()?)
         .admission(args.admission.options())
-        .tls(args.tls.options())
+        .tls(args.tls.options()?)
+        .webhook_dialing(args.webhooks.options())
+        .flow_control(args.flow_control.options())
         .encryption(args.encryption.options())
         .audit(args.audit.options(&args.data_dir)?)
         .request_timeout(Duration::from_secs(args.request_timeout_seconds))

@@ -13,7 +13,7 @@ use bailiwick_auth::authn::front_proxy::{FrontProxy, FrontProxyHeaders};
 use bailiwick_auth::authn::service_account::ServiceAccountTokens;
 use bailiwick_auth::authn::token_file::TokenFile;
 use bailiwick_auth::authn::webhook::{self, ReviewVersion, TokenWebhook};
-use bailiwick_auth::authn::x509::ClientCertificates;
+use bailiwick_auth::authn::x509::{ClientCertificates, ClientRoots};
 use bailiwick_auth::authn::{Anonymous, Authenticator, RemoteAuthenticator, RequestAuthenticator};
 use bailiwick_auth::keys::TokenKeys;
 use bailiwick_auth::pki::Pki;
@@ -86,6 +86,8 @@ pub(super) struct Authentication {
     pub trust: Trust,
     /// Watches files.
     pub background: Vec<Background>,
+    /// What client certificates are verified by.
+    pub client_roots: ClientRoots,
 }
 
 impl AuthenticationOptions {
@@ -115,7 +117,9 @@ impl AuthenticationOptions {
         if let Some(proxy) = &self.front_proxy {
             local.push(Box::new(self.front_proxy(proxy, &roots, &audiences)?));
         }
-        local.push(Box::new(ClientCertificates::new(Arc::new(roots))?));
+        let certificates = ClientCertificates::new(Arc::new(roots))?;
+        let client_roots = certificates.roots();
+        local.push(Box::new(certificates));
         if let Some(path) = &self.token_auth_file {
             local.push(Box::new(TokenFile::load(path, audiences.to_vec())?));
         }
@@ -137,6 +141,7 @@ impl AuthenticationOptions {
             token_keys,
             trust: self.trust(pki)?,
             background,
+            client_roots,
         })
     }
 

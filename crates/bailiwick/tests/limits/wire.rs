@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rustls::pki_types::{IpAddr, ServerName};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{IpAddr, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
@@ -30,10 +31,17 @@ enum Framing {
     Chunked,
 }
 
+/// A client certificate and its key, both PEM.
+pub struct Identity<'a> {
+    pub certificate_pem: &'a str,
+    pub key_pem: &'a str,
+}
+
 /// One connection of the administrator.
 pub struct Wire {
     reader: BufReader<ReadHalf<TlsStream<TcpStream>>>,
     writer: WriteHalf<TlsStream<TcpStream>>,
+    status: u16,
     framing: Framing,
     /// Bytes of a watch that are not a whole line yet.
     partial: Vec<u8>,
@@ -49,19 +57,35 @@ pub fn head(method: &str, path: &str, content_type: &str, length: usize) -> Stri
 
 impl Wire {
     pub async fn connect(address: SocketAddr, ca_pem: &str) -> std::io::Result<Self> {
+        Self::connect_as(address, ca_pem, None).await
+    }
+
+    /// A connection that shows a certificate.
+    pub async fn connect_as(
+        address: SocketAddr,
+        ca_pem: &str,
+        identity: Option<Identity<'_>>,
+    ) -> std::io::Result<Self> {
         let mut roots = RootCertStore::empty();
         bailiwick_auth::tls::add_roots(&mut roots, "CA", ca_pem).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let config = match identity {
+            None => config.with_no_client_auth(),
+            Some(Identity { certificate_pem, key_pem }) => {
+                let chain = bailiwick_auth::tls::certificates_from_pem("client", certificate_pem).unwrap();
+                let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
         let name = ServerName::IpAddress(IpAddr::from(address.ip()));
         let tcp = TcpStream::connect(address).await?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, tcp).await?;
         let (reader, writer) = tokio::io::split(stream);
-        Ok(Self { reader: BufReader::new(reader), writer, framing: Framing::Length(0), partial: Vec::new() })
+        Ok(Self { reader: BufReader::new(reader), writer, status: 0, framing: Framing::Length(0), partial: Vec::new() })
     }
 
     pub async fn send(&mut self, text: &str) {
@@ -84,6 +108,15 @@ impl Wire {
         Answer { status: self.head().await, body: self.body().await }
     }
 
+    /// A request of whoever the connection's certificate names.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub async fn request_without_token(&mut self, method: &str, path: &str, body: &Value) -> Answer {
+        let body = body.to_string();
+        let head = head(method, path, "application/json", body.len());
+        self.send(&(head.replacen("authorization: Bearer admin-token\r\n", "", 1) + &body)).await;
+        Answer { status: self.head().await, body: self.body().await }
+    }
+
     async fn exchange(&mut self, method: &str, path: &str, content_type: &str, body: &Value) -> Answer {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = head(method, path, content_type, body.len()) + &body;
@@ -99,21 +132,30 @@ impl Wire {
 
     /// The status of the next answer; its body can be read then.
     pub async fn head(&mut self) -> u16 {
-        let mut status = 0;
+        self.headers().await;
+        self.status
+    }
+
+    /// The headers of the next answer, in lower case; its body can be read then.
+    pub async fn headers(&mut self) -> Vec<(String, String)> {
+        let mut headers = Vec::new();
         loop {
             let mut line = String::new();
             self.reader.read_line(&mut line).await.unwrap();
             let line = line.trim_end().to_ascii_lowercase();
             if let Some(rest) = line.strip_prefix("http/1.1 ") {
-                status = rest.split(' ').next().unwrap_or_default().parse().unwrap();
+                self.status = rest.split(' ').next().unwrap_or_default().parse().unwrap();
                 self.framing = Framing::Length(0);
-            } else if let Some(length) = line.strip_prefix("content-length:") {
+                continue;
+            }
+            if let Some(length) = line.strip_prefix("content-length:") {
                 self.framing = Framing::Length(length.trim().parse().unwrap());
             } else if line == "transfer-encoding: chunked" {
                 self.framing = Framing::Chunked;
             } else if line.is_empty() {
-                return status;
+                return headers;
             }
+            headers.extend(line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned())));
         }
     }
 

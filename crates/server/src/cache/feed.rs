@@ -126,7 +126,8 @@ impl Caches {
         entry.get_or_try_init(|| self.load(spec)).await.cloned()
     }
 
-    fn loaded(&self, prefix: &Bytes) -> Option<Arc<ResourceCache>> {
+    /// The cache of a resource if it has been used.
+    pub(crate) fn loaded(&self, prefix: &Bytes) -> Option<Arc<ResourceCache>> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).get(prefix)?.get().cloned()
     }
 

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use bailiwick_flowcontrol::StreamingSeat;
 use bailiwick_machinery::continue_token::ContinueToken;
 use bailiwick_machinery::list_options::{ListAt, ListOptions};
 use bailiwick_machinery::media::Answer;
@@ -125,17 +126,26 @@ pub struct ListBody {
     started: bool,
     finished: bool,
     any: bool,
+    /// Held until the last object is encoded: that is the work of a list.
+    seat: Option<StreamingSeat>,
 }
 
 impl ListBody {
     fn new(encoder: Encoder, found: Found) -> Self {
-        Self { encoder, found, encoded: Bytes::new(), started: false, finished: false, any: false }
+        Self { encoder, found, encoded: Bytes::new(), started: false, finished: false, any: false, seat: None }
+    }
+
+    pub fn hold(&mut self, seat: StreamingSeat) {
+        self.seat = Some(seat);
     }
 
     /// The next stretch of the answer; `None` when all is sent.
     pub fn next_chunk(&mut self) -> Option<Bytes> {
         if self.encoded.len() < FRAME_BYTES && !self.finished {
             self.encode();
+        }
+        if let Some(seat) = &self.seat {
+            seat.moved();
         }
         let frame = self.encoded.split_to(self.encoded.len().min(FRAME_BYTES));
         (!frame.is_empty()).then_some(frame)
@@ -163,6 +173,7 @@ impl ListBody {
         });
         if complete {
             self.finished = true;
+            self.seat = None;
             self.encoder.write_list_tail(self.any, &mut out);
         }
         self.encoded = out.into();

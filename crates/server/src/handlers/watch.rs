@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bailiwick_flowcontrol::{Seat, StreamingSeat};
 use bailiwick_machinery::list_options::{ListAt, ListOptions, WatchStart};
 use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::status::{ApiError, ApiResult};
@@ -106,6 +107,7 @@ async fn start(rq: &Request<'_>, options: &ListOptions, filter: Filter, encoder:
         converting: None,
         error: None,
         finished: false,
+        seat: None,
     })
 }
 
@@ -235,6 +237,8 @@ pub struct WatchBody {
     converting: Option<Converting>,
     error: Option<ApiError>,
     finished: bool,
+    /// Held until what came before the watch is sent; waiting for changes costs nothing.
+    seat: Option<StreamingSeat>,
 }
 
 impl WatchBody {
@@ -253,11 +257,29 @@ impl WatchBody {
             converting: None,
             error: Some(error),
             finished: false,
+            seat: None,
         })
+    }
+
+    pub fn hold(&mut self, seat: Seat) {
+        self.seat = self.is_catching_up().then(|| seat.streaming());
+    }
+
+    /// Whether there is something to send that is older than the watch.
+    fn is_catching_up(&self) -> bool {
+        self.initial.is_some() || !self.replay.is_empty()
     }
 
     /// The next bytes to send; `None` when the watch is over.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let chunk = self.poll_next_chunk(cx);
+        if let Some(seat) = &self.seat {
+            if self.is_catching_up() { seat.moved() } else { self.seat = None }
+        }
+        chunk
+    }
+
+    fn poll_next_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.finished {
             return Poll::Ready(None);
         }

@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bailiwick_flowcontrol::Seat;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
@@ -51,6 +52,16 @@ impl ResponseBody {
             Self::Audited(audited) => audited.inner().is_list(),
             _ => false,
         }
+    }
+
+    /// Lets an answer that is made while the client reads it hold on to its request's seat; gives it back if all is made.
+    pub fn hold(&mut self, seat: Seat) -> Option<Seat> {
+        match self {
+            Self::List(list) => list.hold(seat.streaming()),
+            Self::Watch(watch) => watch.hold(seat),
+            Self::Full(_) | Self::Document(_) | Self::Gzip(_) | Self::Audited(_) => return Some(seat),
+        }
+        None
     }
 }
 

@@ -6,13 +6,16 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::Watcher;
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
 
 use super::corked::{Cork, GATHERED_BYTES_MAX, cork};
@@ -25,20 +28,28 @@ const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// What a stream may buffer for a slow reader before its body is no longer polled: as much as leaves at once.
 const SEND_BUFFER_BYTES: usize = GATHERED_BYTES_MAX;
 
+/// Streams that a client opened and took back before we saw them; with more, the connection ends ("rapid reset").
+const RESET_STREAMS_MAX: usize = 20;
+/// Streams that we had to reset for what a client did wrong; with more, the connection ends.
+const ERRONEOUS_STREAMS_MAX: usize = 256;
+
 /// hyper refuses to read HTTP/1.1 with less.
 const HTTP1_BUFFER_BYTES_MIN: usize = 8 * 1024;
 
 /// What all connections of a listener share.
 pub struct Shared {
     pub server: Arc<ApiServer>,
-    pub acceptor: TlsAcceptor,
+    pub tls: Arc<ArcSwap<rustls::ServerConfig>>,
     pub limits: Limits,
+    /// Says that the listener ends.
+    pub stopped: watch::Receiver<bool>,
 }
 
 /// Serves a connection to its end.
-pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: &Shared, graceful: Watcher) {
+pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: &Shared) {
     let _ = stream.set_nodelay(true);
-    let mut stream = match tokio::time::timeout(shared.limits.handshake_timeout, shared.acceptor.accept(stream)).await {
+    let acceptor = TlsAcceptor::from(shared.tls.load_full());
+    let mut stream = match tokio::time::timeout(shared.limits.handshake_timeout, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             tracing::debug!(%peer, %error, "TLS handshake failed");
@@ -67,8 +78,10 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: &Shared, gracefu
     let (corked, cork) = cork(stream);
     let builder = builder(&shared.limits, executor.clone());
     let serving = builder.serve_connection_with_upgrades(TokioIo::new(corked), service);
-    let serving = Box::pin(graceful.watch(serving.into_owned()));
-    if let Err(error) = (Turns { serving, streams: Streams::new(executor), cork, waited: false }).await {
+    let serving = Box::pin(serving.into_owned());
+    let end = End::new(&serving, |serving| serving.graceful_shutdown(), shared);
+    let turns = Turns { serving, streams: Streams::new(executor.clone()), cork, waited: false, executor, end };
+    if let Err(error) = turns.await {
         tracing::debug!(%peer, %error, "connection ended");
     }
 }
@@ -89,9 +102,58 @@ fn builder(limits: &Limits, executor: StreamExecutor) -> auto::Builder<StreamExe
         .initial_connection_window_size(STREAM_WINDOW_BYTES * 4)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_header_list_size(limits.header_list_bytes_max)
+        .max_pending_accept_reset_streams(Some(RESET_STREAMS_MAX))
+        .max_local_error_reset_streams(Some(ERRONEOUS_STREAMS_MAX))
         .keep_alive_interval(limits.keep_alive_interval)
         .keep_alive_timeout(limits.keep_alive_interval);
     builder
+}
+
+/// What makes a connection end: the listener's stop, or having nothing to do for too long.
+struct End<C> {
+    stopped: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    idle: Pin<Box<Sleep>>,
+    idle_timeout: Duration,
+    /// Requests there had been when the idle timer was last set.
+    requests_seen: u64,
+    /// Lets requests in flight finish and takes no more.
+    politely: fn(Pin<&mut C>),
+}
+
+impl<C> End<C> {
+    /// `politely` lets the requests of a connection such as `_serving` finish.
+    fn new(_serving: &Pin<Box<C>>, politely: fn(Pin<&mut C>), shared: &Shared) -> Self {
+        let mut stopped = shared.stopped.clone();
+        Self {
+            // An error says that the listener is gone, which is the signal.
+            stopped: Some(Box::pin(async move { drop(stopped.wait_for(|stopped| *stopped).await) })),
+            idle: Box::pin(tokio::time::sleep(shared.limits.idle_timeout)),
+            idle_timeout: shared.limits.idle_timeout,
+            requests_seen: 0,
+            politely,
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, serving: Pin<&mut C>, executor: &StreamExecutor) {
+        if let Some(stopped) = &mut self.stopped
+            && stopped.as_mut().poll(cx).is_ready()
+        {
+            self.stopped = None;
+            (self.politely)(serving);
+            return;
+        }
+        if self.idle.as_mut().poll(cx).is_pending() {
+            return;
+        }
+        let requests = executor.requests();
+        if executor.is_idle() && requests == self.requests_seen {
+            (self.politely)(serving);
+        }
+        self.requests_seen = requests;
+        self.idle.as_mut().reset(Instant::now() + self.idle_timeout);
+        // Arm the new timer.
+        let _ = self.idle.as_mut().poll(cx);
+    }
 }
 
 /// The turns of a connection's task: first its streams say what they have, then HTTP frames it, then it leaves.
@@ -101,6 +163,8 @@ struct Turns<C, S> {
     cork: Cork<S>,
     /// Whether others had a chance to run since the task was woken.
     waited: bool,
+    executor: StreamExecutor,
+    end: End<C>,
 }
 
 impl<C, S, E> Future for Turns<C, S>
@@ -120,6 +184,7 @@ where
             return Poll::Pending;
         }
         this.waited = false;
+        this.end.poll(cx, this.serving.as_mut(), &this.executor);
         this.streams.poll(cx);
         let served = this.serving.as_mut().poll(cx);
         let written = this.cork.poll_pull(cx);

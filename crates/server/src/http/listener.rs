@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::server::graceful::GracefulShutdown;
+use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tokio_rustls::TlsAcceptor;
 
 use super::connection::{self, Shared};
 use crate::server::ApiServer;
@@ -29,6 +28,9 @@ pub struct Limits {
     /// How often a silent HTTP/2 peer is asked whether it is still there, and how long it may take to answer: finds
     /// peers that are dead behind NAT. Upstream asks as often.
     pub keep_alive_interval: Duration,
+    /// An HTTP/2 connection without requests ends after this long or up to twice it, as upstream's after a minute and a
+    /// half: keeping ten thousand of them open must not be free.
+    pub idle_timeout: Duration,
     /// How many undelivered events a watcher may pile up before it is cut off. They are shared with all other watchers,
     /// so a full queue costs pointers plus whatever history it alone keeps alive.
     pub watch_queue_len_max: usize,
@@ -45,6 +47,7 @@ impl Default for Limits {
             streams_per_connection_max: 1000,
             header_list_bytes_max: 128 * 1024,
             keep_alive_interval: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(90),
             watch_queue_len_max: 16_384,
             drain_timeout: Duration::from_secs(10),
         }
@@ -54,7 +57,7 @@ impl Default for Limits {
 /// A bound socket, not serving yet.
 pub struct Listener {
     tcp: TcpListener,
-    tls: Arc<rustls::ServerConfig>,
+    tls: Arc<ArcSwap<rustls::ServerConfig>>,
     limits: Limits,
 }
 
@@ -74,7 +77,12 @@ impl Running {
 }
 
 impl Listener {
-    pub async fn bind(address: SocketAddr, tls: Arc<rustls::ServerConfig>, limits: Limits) -> std::io::Result<Self> {
+    /// Listens at `address`. Each connection is protected by what `tls` holds when it is accepted.
+    pub async fn bind(
+        address: SocketAddr,
+        tls: Arc<ArcSwap<rustls::ServerConfig>>,
+        limits: Limits,
+    ) -> std::io::Result<Self> {
         Ok(Self { tcp: TcpListener::bind(address).await?, tls, limits })
     }
 
@@ -91,10 +99,9 @@ impl Listener {
     }
 
     async fn accept_loop(self, server: Arc<ApiServer>, mut stopped: watch::Receiver<bool>) {
-        let acceptor = TlsAcceptor::from(self.tls.clone());
-        let shared = Arc::new(Shared { server: server.clone(), acceptor, limits: self.limits.clone() });
+        let (tls, limits) = (self.tls.clone(), self.limits.clone());
+        let shared = Arc::new(Shared { server: server.clone(), tls, limits, stopped: stopped.clone() });
         let slots = Arc::new(Semaphore::new(self.limits.connections_max));
-        let graceful = GracefulShutdown::new();
         loop {
             let accepted = tokio::select! {
                 accepted = self.tcp.accept() => accepted,
@@ -110,15 +117,17 @@ impl Listener {
                 }
             };
             let Ok(slot) = slots.clone().acquire_owned().await else { break };
-            let (shared, graceful) = (shared.clone(), graceful.watcher());
+            let shared = shared.clone();
             tokio::spawn(async move {
                 let _slot = slot;
-                connection::serve(stream, peer, &shared, graceful).await;
+                connection::serve(stream, peer, &shared).await;
             });
         }
         drop(self.tcp);
         server.begin_shutdown();
-        if tokio::time::timeout(self.limits.drain_timeout, graceful.shutdown()).await.is_err() {
+        // All slots are free when all connections have ended.
+        let all = u32::try_from(self.limits.connections_max).unwrap_or(u32::MAX);
+        if tokio::time::timeout(self.limits.drain_timeout, slots.acquire_many(all)).await.is_err() {
             tracing::warn!("some connections did not finish in time");
         }
     }

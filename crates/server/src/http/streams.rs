@@ -41,6 +41,10 @@ struct Handover {
     streams: Vec<Stream>,
     connection: Option<Waker>,
     closed: bool,
+    /// Streams that have begun and not ended.
+    open: usize,
+    /// Requests there have been.
+    requests: u64,
 }
 
 impl StreamExecutor {
@@ -51,8 +55,21 @@ impl StreamExecutor {
     /// A mark for the request that hyper hands to the service now.
     pub fn mark(&self) -> Streaming {
         let mark = Streaming::default();
-        self.lock().starting = Some(mark.clone());
+        let mut handover = self.lock();
+        handover.requests += 1;
+        handover.starting = Some(mark.clone());
+        drop(handover);
         mark
+    }
+
+    /// Whether no stream is open.
+    pub fn is_idle(&self) -> bool {
+        self.lock().open == 0
+    }
+
+    /// How many requests the connection has brought.
+    pub fn requests(&self) -> u64 {
+        self.lock().requests
     }
 
     fn hand_over(&self, stream: Stream) {
@@ -71,8 +88,26 @@ impl StreamExecutor {
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for StreamExecutor {
     fn execute(&self, stream: F) {
-        let mark = self.lock().starting.take().unwrap_or_default();
-        tokio::spawn(Request { stream: Some(Box::pin(stream)), mark, executor: self.clone() });
+        let mark = {
+            let mut handover = self.lock();
+            handover.open += 1;
+            handover.starting.take().unwrap_or_default()
+        };
+        let open = Open(self.clone());
+        let stream = Box::pin(async move {
+            let _open = open;
+            stream.await;
+        });
+        tokio::spawn(Request { stream: Some(stream), mark, executor: self.clone() });
+    }
+}
+
+/// Counts a stream as open until it is dropped.
+struct Open(StreamExecutor);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.lock().open -= 1;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_auth::oidc_discovery;
+use bailiwick_flowcontrol::Dump;
 use bailiwick_machinery::media::{self, Answer as Shape};
 use bailiwick_machinery::origin::Origin;
 use bailiwick_machinery::status::{ApiError, ApiResult};
@@ -13,9 +14,9 @@ use http::request::Parts;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
 
-use super::ApiServer;
 use super::dispatch::method_not_allowed;
 use super::respond::Answer;
+use super::{ApiServer, FlowLimits};
 use crate::discovery::{self, AggregatedVersion};
 use crate::encode::{Layout, encode_value};
 use crate::health::{self, Endpoint};
@@ -39,6 +40,9 @@ impl ApiServer {
         if let Some(answer) = self.openapi_answer(parts, path).await? {
             return Ok(answer);
         }
+        if let (Some(dump), FlowLimits::Fair(control)) = (Dump::of_path(path), &self.config.flow_limits) {
+            return Ok(Answer::text(200, control.dump(dump)));
+        }
         match path {
             "/version" | "/metrics" | super::explain::PATH if !reads(parts) => Err(method_not_allowed()),
             "/" => json_answer(&json!({"paths": self.paths()}), Layout::Pretty),
@@ -58,6 +62,9 @@ impl ApiServer {
         self.config.admission.encode_metrics(&mut text);
         if let Some(auditor) = &self.config.auditor {
             super::audit::append_metrics(&mut text, auditor);
+        }
+        if let FlowLimits::Fair(control) = &self.config.flow_limits {
+            control.write_metrics(&mut text);
         }
         Answer::new(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", ResponseBody::full(text))
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_audit::Auditor;
+use bailiwick_flowcontrol::{Classified, Seat};
 use bailiwick_machinery::audit::AuditContext;
 use bailiwick_machinery::media::{self, MediaType};
 use bailiwick_machinery::status::{ApiError, ApiResult};
@@ -26,6 +27,8 @@ use crate::http::ResponseBody;
 use bailiwick_machinery::query::Query;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 /// Longer audit ids of clients are cut off, as upstream does.
 const AUDIT_ID_LEN_MAX: usize = 64;
@@ -78,6 +81,10 @@ pub struct Exchange {
     /// When the request arrived, where it may be recorded.
     received: Option<Timestamp>,
     recorder: Option<Recorder>,
+    /// The flow the request belongs to.
+    pub classified: Option<Classified>,
+    /// The request's right to run, until its answer is complete.
+    pub seat: Option<Seat>,
 }
 
 impl Exchange {
@@ -92,7 +99,7 @@ impl Exchange {
             Some(_) => (AuditContext::undecided(), Some(Timestamp::now())),
             None => (AuditContext::off(), None),
         };
-        Self { audit_id, warnings: Vec::new(), audit, received, recorder: None }
+        Self { audit_id, warnings: Vec::new(), audit, received, recorder: None, classified: None, seat: None }
     }
 
     /// It is known who sent the request, so the policy can tell whether it is recorded.
@@ -138,6 +145,15 @@ impl Exchange {
         let headers = response.headers_mut();
         headers.insert(AUDIT_ID, self.audit_id);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        if let Some(classified) = self.classified {
+            for (name, uid) in
+                [(FLOW_SCHEMA_UID, classified.flow_schema_uid), (PRIORITY_LEVEL_UID, classified.priority_level_uid)]
+            {
+                if let Ok(uid) = HeaderValue::from_maybe_shared(uid) {
+                    headers.insert(name, uid);
+                }
+            }
+        }
         if answer.status != 304 && !answer.content_type.is_empty() {
             headers.insert(CONTENT_TYPE, answer.content_type);
         }
@@ -167,6 +183,8 @@ fn failure(error: &ApiError, parts: &Parts, query: &Query) -> Answer {
         .or_else(|_| encode_value(MediaType::Json, layout, &status))
         .unwrap_or_default();
     let mut answer = Answer::new(error.code, media.as_str(), ResponseBody::full(body));
+    // A refusal repeats parts of the request; nothing may take it for something else than it says it is.
+    answer.headers.push((NOSNIFF, HeaderValue::from_static("nosniff")));
     if let Some(seconds) = error.details.as_ref().map(|details| details.retry_after_seconds).filter(|s| *s > 0) {
         answer = answer.header(RETRY_AFTER, &seconds.to_string());
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use bailiwick_webhook::dial::Origin;
 use bailiwick_webhook::{Credentials, Endpoint, Fetcher, Transport, Trust};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -85,6 +86,7 @@ impl Provider {
             credentials: Credentials::None,
             server_name: None,
             transport: Transport::HttpsOnly,
+            origin: Origin::Operator,
         };
         let fetcher = Fetcher::new(endpoint, FETCH_TIMEOUT, DOCUMENT_BYTES_MAX).map_err(|error| error.to_string())?;
         let not_yet = format!("oidc: authenticator for issuer {:?} is not initialized", issuer.url);

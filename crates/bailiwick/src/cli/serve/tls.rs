@@ -2,8 +2,18 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use bailiwick::TlsOptions;
+use bailiwick_auth::tls::{Protocols, TlsVersion};
 use bailiwick_server::http::Limits;
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Version {
+    #[value(name = "VersionTLS12")]
+    Tls12,
+    #[value(name = "VersionTLS13")]
+    Tls13,
+}
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -15,6 +25,16 @@ pub struct Flags {
     /// Key of the serving certificate.
     #[arg(long, requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
+    /// The oldest version of TLS that clients may speak.
+    #[arg(long, value_enum, default_value = "VersionTLS12")]
+    tls_min_version: Version,
+    /// Cipher suites of TLS 1.2 to serve with, by Go's names; all that rustls has if not given. Those of TLS 1.3 are all
+    /// served with.
+    #[arg(long, value_delimiter = ',')]
+    tls_cipher_suites: Vec<String>,
+    /// What browsers are told about HTTPS: max-age=<seconds>, includeSubDomains, preload.
+    #[arg(long, value_delimiter = ',')]
+    strict_transport_security_directives: Vec<String>,
     /// Connections served at once.
     #[arg(long, default_value_t = Limits::default().connections_max)]
     max_connections: usize,
@@ -24,8 +44,17 @@ pub struct Flags {
 }
 
 impl Flags {
-    pub fn options(&self) -> TlsOptions {
-        TlsOptions { serving_certificate: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()) }
+    pub fn options(&self) -> anyhow::Result<TlsOptions> {
+        let min_version = match self.tls_min_version {
+            Version::Tls12 => TlsVersion::Tls12,
+            Version::Tls13 => TlsVersion::Tls13,
+        };
+        Ok(TlsOptions {
+            serving_certificate: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()),
+            protocols: Protocols::new(min_version, &self.tls_cipher_suites).context("--tls-cipher-suites")?,
+            strict_transport_security_directives: self.strict_transport_security_directives.clone(),
+            ..TlsOptions::default()
+        })
     }
 
     pub fn limits(&self) -> Limits {

@@ -1,0 +1,173 @@
+//! `cargo xtask bench --flood`: what one client notices of another that floods the server with a hundred connections.
+//! Both have the same rights and belong to the same priority level; the quiet one asks for one object at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use crate::conformance::servers::Running;
+
+/// Connections of the noisy client.
+const CONNECTIONS: usize = 100;
+/// How often the quiet client asks, and how many times per phase.
+const QUIET_PERIOD: Duration = Duration::from_millis(5);
+const QUIET_REQUESTS: usize = 2000;
+/// Objects that the noisy client lists.
+const OBJECTS: usize = 500;
+
+const MAPS: &str = "/api/v1/namespaces/flood/configmaps";
+
+/// A client of the given user: the administrator impersonates, so that both servers need no other set-up.
+#[derive(Clone)]
+struct User {
+    client: Client,
+    base: String,
+    name: &'static str,
+}
+
+impl User {
+    fn new(base: &str, name: &'static str) -> Result<Self> {
+        let client = Client::builder().danger_accept_invalid_certs(true).http1_only().no_proxy();
+        Ok(Self { client: client.pool_max_idle_per_host(1).build()?, base: base.to_owned(), name })
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<u16> {
+        let mut request = self.client.request(method, format!("{}{path}", self.base)).bearer_auth("admin-token");
+        if self.name != "admin" {
+            request = request.header("Impersonate-User", self.name);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await?;
+        let status = response.status().as_u16();
+        response.bytes().await?;
+        Ok(status)
+    }
+}
+
+/// The latencies of one phase.
+struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    fn at(&self, part: f64) -> f64 {
+        let index = ((self.0.len() as f64 * part) as usize).min(self.0.len().saturating_sub(1));
+        self.0.get(index).map_or(0.0, |latency| latency.as_secs_f64() * 1000.0)
+    }
+}
+
+/// Measures and prints one server's row for each kind of flood.
+pub fn measure(name: &str, running: &Running) -> Result<()> {
+    let base = running.server.base().to_owned();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime()?.block_on(prepare(&base))?;
+    let floods = [("gets of one object", format!("{MAPS}/m0")), ("lists of 500 objects", MAPS.to_owned())];
+    for (what, path) in floods {
+        let idle = runtime()?.block_on(ask(&base))?;
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let noise = {
+            let (base, stop, sent) = (base.clone(), stop.clone(), sent.clone());
+            let runtime = runtime()?;
+            std::thread::spawn(move || runtime.block_on(flood(&base, &path, &stop, &sent)))
+        };
+        // The flood has begun when every connection has had an answer, or none will have.
+        let began = Instant::now();
+        while sent.load(Ordering::Relaxed) < CONNECTIONS as u64 && began.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (before, at) = (sent.load(Ordering::Relaxed), Instant::now());
+        let flooded = runtime()?.block_on(ask(&base))?;
+        let rate = (sent.load(Ordering::Relaxed) - before) as f64 / at.elapsed().as_secs_f64();
+        stop.store(true, Ordering::Relaxed);
+        let turned_away = noise.join().map_err(|_| anyhow::anyhow!("the flood panicked"))??;
+        println!(
+            "| {name}, {what} at {rate:.0}/s | p50 {:.2} → {:.2} ms | p99 {:.2} → {:.2} ms | {:.1}x | {turned_away} turned away |",
+            idle.at(0.5),
+            flooded.at(0.5),
+            idle.at(0.99),
+            flooded.at(0.99),
+            flooded.at(0.99) / idle.at(0.99),
+        );
+    }
+    Ok(())
+}
+
+/// The namespace, its objects, and the rights of both clients.
+async fn prepare(base: &str) -> Result<()> {
+    let admin = User::new(base, "admin")?;
+    let role = json!({
+        "metadata": {"name": "flood"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}],
+    });
+    let user = |name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name});
+    let binding = json!({
+        "metadata": {"name": "flood"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "flood"},
+        "subjects": [user("noisy"), user("quiet")],
+    });
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let mut objects = vec![
+        ("/api/v1/namespaces".to_owned(), json!({"metadata": {"name": "flood"}})),
+        (format!("{rbac}/clusterroles"), role),
+        (format!("{rbac}/clusterrolebindings"), binding),
+    ];
+    for number in 0..OBJECTS {
+        let data = json!({"filler": "x".repeat(1000)});
+        objects.push((MAPS.to_owned(), json!({"metadata": {"name": format!("m{number}")}, "data": data})));
+    }
+    for (path, object) in objects {
+        let status = admin.send(Method::POST, &path, Some(&object)).await?;
+        ensure!(matches!(status, 201 | 409), "{path}: {status}");
+    }
+    // The peer sees new bindings a moment later.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    Ok(())
+}
+
+/// Asks for one object, again and again, with pauses.
+async fn ask(base: &str) -> Result<Latencies> {
+    let quiet = User::new(base, "quiet")?;
+    let path = format!("{MAPS}/m1");
+    let mut latencies = Vec::with_capacity(QUIET_REQUESTS);
+    for number in 0..QUIET_REQUESTS + 100 {
+        let before = Instant::now();
+        let status = quiet.send(Method::GET, &path, None).await?;
+        ensure!(status == 200, "the quiet client was answered {status}");
+        // The first ones pay for the connection.
+        if number >= 100 {
+            latencies.push(before.elapsed());
+        }
+        tokio::time::sleep(QUIET_PERIOD).await;
+    }
+    latencies.sort();
+    Ok(Latencies(latencies))
+}
+
+/// Sends as fast as answers come, on all connections, until told to stop; how many were turned away.
+async fn flood(base: &str, path: &str, stop: &Arc<AtomicBool>, sent: &Arc<AtomicU64>) -> Result<u64> {
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let noisy = User::new(base, "noisy")?;
+        let (path, stop, sent) = (path.to_owned(), stop.clone(), sent.clone());
+        connections.push(tokio::spawn(async move {
+            let mut turned_away = 0;
+            while !stop.load(Ordering::Relaxed) {
+                match noisy.send(Method::GET, &path, None).await {
+                    Ok(429) => turned_away += 1,
+                    Ok(_) | Err(_) => {}
+                }
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+            turned_away
+        }));
+    }
+    let mut turned_away = 0;
+    for connection in connections {
+        turned_away += connection.await.context("a connection of the flood")?;
+    }
+    Ok(turned_away)
+}
