@@ -2,8 +2,8 @@
 //! both. CPU per operation is the figure to trust on a shared machine; throughput includes the load generator.
 
 mod audit;
-mod policies;
 mod flood;
+mod policies;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

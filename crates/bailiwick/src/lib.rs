@@ -9,8 +9,8 @@ mod bootstrap;
 mod control_plane;
 mod controllers;
 mod definitions;
-mod policy_feed;
 mod flow_objects;
+mod policy_feed;
 mod rbac_feed;
 mod webhook_feed;
 
