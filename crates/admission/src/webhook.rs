@@ -65,9 +65,12 @@ pub struct WebhookIndex {
     inner: Arc<Inner>,
 }
 
+/// The webhooks of one configuration.
+type Hooks = Arc<[Arc<Hook>]>;
+
 struct Inner {
     kind: WebhookKind,
-    configurations: Mutex<BTreeMap<Box<str>, Arc<[Arc<Hook>]>>>,
+    configurations: Mutex<BTreeMap<Box<str>, Hooks>>,
     hooks: ArcSwap<Vec<Arc<Hook>>>,
     /// One bit for each operation that some webhook is about.
     operations: AtomicU8,

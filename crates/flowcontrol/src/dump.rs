@@ -56,7 +56,7 @@ impl FlowControl {
 
     fn level_rows(&self) -> Vec<Vec<String>> {
         let configuration = self.configuration.load();
-        let row = |(name, state): (&Box<str>, &std::sync::Arc<crate::configuration::LevelState>)| {
+        let row = |name: &str, state: &crate::configuration::LevelState| {
             let set = state.level.lock();
             let totals = set.totals();
             let active = set.queues().filter(|queue| queue.waiting > 0).count();
@@ -73,7 +73,7 @@ impl FlowControl {
                 totals.timed_out.to_string(),
             ]
         };
-        configuration.levels.iter().map(row).collect()
+        configuration.levels.iter().map(|(name, state)| row(name, state)).collect()
     }
 
     /// Only queues with something in them: the others do not exist.

@@ -156,9 +156,8 @@ async fn flood(base: &str, path: &str, stop: &Arc<AtomicBool>, sent: &Arc<Atomic
         connections.push(tokio::spawn(async move {
             let mut turned_away = 0;
             while !stop.load(Ordering::Relaxed) {
-                match noisy.send(Method::GET, &path, None).await {
-                    Ok(429) => turned_away += 1,
-                    Ok(_) | Err(_) => {}
+                if let Ok(429) = noisy.send(Method::GET, &path, None).await {
+                    turned_away += 1;
                 }
                 sent.fetch_add(1, Ordering::Relaxed);
             }

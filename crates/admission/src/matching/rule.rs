@@ -10,11 +10,14 @@ pub struct Rule {
     operations: Box<[Term<Operation>]>,
     groups: Box<[Term<Box<str>>]>,
     versions: Box<[Term<Box<str>>]>,
-    resources: Box<[(Term<Box<str>>, Term<Box<str>>)]>,
+    resources: Box<[ResourceTerm]>,
     scope: Scope,
     /// Empty for objects of any name.
     names: Box<[Box<str>]>,
 }
+
+/// A resource and a subresource.
+type ResourceTerm = (Term<Box<str>>, Term<Box<str>>);
 
 #[derive(Debug)]
 enum Term<T> {

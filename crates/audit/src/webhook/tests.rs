@@ -1,4 +1,5 @@
 use super::*;
+use bailiwick_webhook::dial::Origin;
 use bailiwick_webhook::{Credentials, Transport, Trust};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,6 +54,7 @@ impl Server {
             credentials: Credentials::None,
             server_name: None,
             transport: Transport::HttpAllowed,
+            origin: Origin::Operator,
         }
     }
 

@@ -177,7 +177,7 @@ async fn a_level_borrows_what_others_lend_and_they_get_back_what_they_need() {
     assert!(held.len() <= 75);
     // The lender wants all of its own again.
     let lent = fill(&control, &user("lend")).await;
-    let mut wanting: Vec<_> = (0..60).map(|_| Box::pin(ask(&control, &user_static("lend"), 1))).collect();
+    let mut wanting: Vec<_> = (0..60).map(|_| Box::pin(ask(&control, user_static("lend"), 1))).collect();
     for waiting in &mut wanting {
         assert!(futures_poll(waiting).await.is_none());
     }

@@ -18,15 +18,12 @@ impl ApiServer {
     /// sender.
     pub(super) async fn explain(&self, query: &Query, sender: &UserInfo) -> ApiResult<Value> {
         let text = |name: &str| query.get(name).unwrap_or_default();
-        let named = match query.get("user") {
-            None => None,
-            Some(name) => Some(UserInfo {
-                name: name.to_owned(),
-                uid: query.text("uid"),
-                groups: query.all("group").map(str::to_owned).collect(),
-                ..UserInfo::default()
-            }),
-        };
+        let named = query.get("user").map(|name| UserInfo {
+            name: name.to_owned(),
+            uid: query.text("uid"),
+            groups: query.all("group").map(str::to_owned).collect(),
+            ..UserInfo::default()
+        });
         let target = match (text("resource"), text("path")) {
             ("", "") => return Err(ApiError::bad_request("one of resource and path must be given")),
             ("", path) => Target::Path(path),
