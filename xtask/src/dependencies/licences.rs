@@ -47,7 +47,8 @@ fn one(words: Words<'_, '_>, allowed: &[String]) -> bool {
         Some(licence) => {
             let exception = words.next_if_eq(&"WITH").and_then(|_| words.next());
             let name = exception.map_or(licence.to_owned(), |exception| format!("{licence} WITH {exception}"));
-            allowed.contains(&name)
+            // `+` is "or any later version", which includes the one we allow.
+            allowed.iter().any(|known| *known == name || name.strip_suffix('+') == Some(known))
         }
         None => false,
     }
@@ -64,6 +65,7 @@ mod tests {
             "MIT",
             "MIT OR GPL-3.0",
             "MIT/GPL-3.0",
+            "Zlib+",
             "(MIT OR GPL-3.0) AND Zlib",
             "Apache-2.0 WITH LLVM-exception",
             "GPL-3.0 OR MIT AND Zlib",
