@@ -25,7 +25,8 @@ pub fn encode_to(out: &mut String, value: &Value) {
     match value {
         Value::Object(fields) if !fields.is_empty() => emitter.mapping(fields, 0),
         Value::Array(items) if !items.is_empty() => emitter.sequence(items, 0),
-        scalar => emitter.scalar(scalar, 0),
+        // A text that is the whole document is indented as if it had a key.
+        scalar => emitter.scalar(scalar, 2),
     }
 }
 
