@@ -2,11 +2,10 @@
 //! quoting. Catalog texts are compared and digested byte for byte, so these are behaviour.
 
 mod json;
-mod quote;
 mod shape;
 mod table;
 
+pub use bailiwick_schema::decode::go_quote as quote;
 pub use json::{Dialect, append_json, append_string, append_text, compact_json, pretty_json, to_json};
-pub use quote::quote;
 pub use shape::{Field, Omit, Shape, Struct, append_typed, check, check_strict};
 pub(crate) use table::columns;

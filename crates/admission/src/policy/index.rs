@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
+use bailiwick_machinery::status::ApiResult;
 use serde_json::Value;
 
 use super::compiled::{Compiled, Kind};
 use super::params::{ParamKind, ParamRef};
+use crate::attributes::Attributes;
 use crate::cel_request::FailurePolicy;
+use crate::chain::Lookup;
 use crate::matching::Criteria;
 
 /// What a change is about.
@@ -75,6 +78,13 @@ pub(super) struct Binding {
     pub param_ref: Option<ParamRef>,
     /// `validationActions`, as they are written.
     pub actions: Vec<String>,
+}
+
+impl Binding {
+    /// Whether the binding, whose policy matches the request, is about it too.
+    pub fn applies(&self, attributes: &Attributes<'_>, lookup: &dyn Lookup) -> ApiResult<bool> {
+        self.criteria.as_ref().map_or(Ok(true), |criteria| Ok(criteria.matches(attributes, lookup)?.is_some()))
+    }
 }
 
 impl Policies {

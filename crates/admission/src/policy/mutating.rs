@@ -192,9 +192,7 @@ async fn collect(
         return misconfigured(refusals, None, &params::unknown_kind(kind));
     }
     for binding in &bound.bindings {
-        let applies =
-            binding.criteria.as_ref().map_or(Ok(true), |c| c.matches(attributes, lookup).map(|m| m.is_some()));
-        match applies {
+        match binding.applies(attributes, lookup) {
             Ok(true) => {}
             Ok(false) => continue,
             Err(error) => {

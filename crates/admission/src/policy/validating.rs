@@ -143,9 +143,7 @@ async fn enforce(
     let mut prepared: Option<(Versioned<'_>, Seen)> = None;
     let mut annotations: Vec<(Box<str>, Vec<String>)> = Vec::new();
     for binding in &bound.bindings {
-        let applies =
-            binding.criteria.as_ref().map_or(Ok(true), |c| c.matches(attributes, lookup).map(|m| m.is_some()));
-        match applies {
+        match binding.applies(attributes, lookup) {
             Ok(true) => {}
             Ok(false) => continue,
             Err(error) => {

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use bailiwick_machinery::{ApiError, yaml};
+use bailiwick_merge::go_format::json_type;
 use bailiwick_schema::decode;
 use bailiwick_webhook::RawAnswer;
 use serde_json::Value;
@@ -101,24 +102,12 @@ fn read(answer: &RawAnswer) -> Result<Value, (String, u16)> {
             yaml::decode(&text).map_err(|error| unreadable(error.to_string()))?.value
         }
     };
-    match go_type(&value) {
+    match json_type(&value) {
         "object" => Ok(value),
         other => Err(unreadable(format!(
             "json: cannot unmarshal {other} into Go value of type struct {{ APIVersion string \
              \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
         ))),
-    }
-}
-
-/// What Go's decoder calls a JSON value.
-pub(super) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

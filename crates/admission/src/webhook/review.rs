@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use bailiwick_machinery::ApiError;
+use bailiwick_merge::go_format::json_type;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::WebhookKind;
-use super::call::go_type;
 use super::hook::{Invocation, ReviewVersion};
 use crate::attributes::Attributes;
 use crate::cel_request::request_fields;
@@ -157,7 +157,7 @@ fn item<'a>(value: &'a Value, field: &str) -> Result<&'a str, Unusable> {
 fn mismatch(value: &Value, field: &str, go: &str) -> Unusable {
     Unusable::Undecodable(format!(
         "json: cannot unmarshal {} into Go struct field AdmissionResponse.response.{field} of type {go}",
-        go_type(value)
+        json_type(value)
     ))
 }
 

@@ -14,6 +14,20 @@ const fn opt_text(name: &'static str) -> Field {
     opt(name, Shape::TEXT)
 }
 
+/// The fields of a CSV's spec that its metadata property carries under their own names.
+pub const SHOWN_SPEC_FIELDS: [&str; 10] = [
+    "description",
+    "displayName",
+    "installModes",
+    "keywords",
+    "links",
+    "maintainers",
+    "maturity",
+    "minKubeVersion",
+    "nativeAPIs",
+    "provider",
+];
+
 static TEXT: Shape = Shape::TEXT;
 const TEXTS: Shape = Shape::List(&TEXT);
 const TEXT_MAP: Shape = Shape::Map(&TEXT);

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::csv::Csv;
-use super::csv_shape::CSV_METADATA;
+use super::csv_shape::{CSV_METADATA, SHOWN_SPEC_FIELDS};
 use crate::fbc::{Catalog, Property};
 use crate::go::{Dialect, Shape, append_typed, check, quote};
 use crate::property;
@@ -57,18 +57,7 @@ fn csv_metadata(csv: &str) -> Result<String, String> {
     {
         fields.insert(name.to_owned(), csv.spec(source).clone());
     }
-    for name in [
-        "description",
-        "displayName",
-        "installModes",
-        "keywords",
-        "links",
-        "maintainers",
-        "maturity",
-        "minKubeVersion",
-        "nativeAPIs",
-        "provider",
-    ] {
+    for name in SHOWN_SPEC_FIELDS {
         fields.insert(name.to_owned(), csv.spec(name).clone());
     }
     let metadata = Value::Object(fields);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::bundle::csv_shape::CSV_STUB;
+use crate::bundle::csv_shape::{CSV_STUB, SHOWN_SPEC_FIELDS};
 use crate::fbc::{Fields, Meta, Object};
 use crate::go::{Dialect, Shape, append_typed};
 use crate::property;
@@ -43,18 +43,7 @@ fn stub(metadata: &Value, bundle: &Fields, package: &Fields) -> String {
     {
         spec.insert(name.to_owned(), from.get(source).clone());
     }
-    for name in [
-        "description",
-        "displayName",
-        "installModes",
-        "keywords",
-        "links",
-        "maintainers",
-        "maturity",
-        "minKubeVersion",
-        "nativeAPIs",
-        "provider",
-    ] {
+    for name in SHOWN_SPEC_FIELDS {
         spec.insert(name.to_owned(), from.get(name).clone());
     }
     if from.text("description").is_empty() {
