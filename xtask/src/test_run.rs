@@ -23,13 +23,20 @@ pub struct Args {
     pub deny: bool,
 }
 
-/// Sums over all checks and tests.
+/// Sums over all checks and tests, and what failed with the beginning of what it said: a reader of a long log finds it
+/// repeated at the end.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Totals {
     passed: u64,
     failed: u64,
     skipped: u64,
+    failures: Vec<String>,
+    /// Lines of the failure being read that are still kept.
+    keep: usize,
 }
+
+/// Lines kept of what one failed test printed.
+const KEPT_LINES: usize = 25;
 
 /// Runs everything; an error when anything failed.
 pub fn run(args: &Args) -> Result<()> {
@@ -43,6 +50,9 @@ pub fn run(args: &Args) -> Result<()> {
         check_dependencies(&mut totals, args)?;
     }
     run_tests(&mut totals, &tools)?;
+    if !totals.failures.is_empty() {
+        println!("== what failed\n{}\n", totals.failures.join("\n"));
+    }
     println!("{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped);
     if totals.failed > 0 {
         std::process::exit(1);
@@ -68,6 +78,7 @@ fn check(totals: &mut Totals, name: &str, mut command: Command) {
     } else {
         println!("FAILED: {name}");
         totals.failed += 1;
+        totals.failures.push(format!("FAILED: {name}"));
     }
 }
 
@@ -152,6 +163,7 @@ impl Totals {
         if line.trim_start().starts_with("SKIPPED: ") {
             self.skipped += 1;
         }
+        self.keep_failure(line);
         let Some(result) = line.strip_prefix("test result: ") else { return };
         let count = |unit: &str| {
             result
@@ -162,6 +174,19 @@ impl Totals {
         self.passed += count("passed");
         self.failed += count("failed");
         self.skipped += count("ignored");
+    }
+
+    /// Keeps `test name ... FAILED`, `---- name stdout ----` and the lines after the latter.
+    fn keep_failure(&mut self, line: &str) {
+        if line.starts_with("---- ") {
+            self.keep = KEPT_LINES;
+        } else if line == "failures:" || line.starts_with("test result: ") {
+            self.keep = 0;
+        }
+        if self.keep > 0 || (line.starts_with("test ") && line.ends_with(" FAILED")) {
+            self.keep = self.keep.saturating_sub(1);
+            self.failures.push(line.to_owned());
+        }
     }
 }
 
@@ -180,6 +205,14 @@ mod tests {
         ] {
             totals.add_line(line);
         }
-        assert_eq!(totals, Totals { passed: 5, failed: 4, skipped: 2 });
+        assert_eq!(totals, Totals { passed: 5, failed: 4, skipped: 2, ..Totals::default() });
+    }
+
+    #[test]
+    fn what_a_failed_test_said_is_kept_for_the_end() {
+        let mut totals = Totals::default();
+        let lines = ["test a ... ok", "test b ... FAILED", "", "---- b stdout ----", "left: 1", "failures:", "    b"];
+        lines.iter().for_each(|line| totals.add_line(line));
+        assert_eq!(totals.failures, ["test b ... FAILED", "---- b stdout ----", "left: 1"]);
     }
 }
