@@ -47,6 +47,9 @@ pub struct Args {
     /// Measure what a client notices of another that floods the server with a hundred connections; nothing else.
     #[arg(long)]
     pub flood: bool,
+    /// Be the flooding client (what `--flood` starts).
+    #[arg(long, hide = true)]
+    pub flood_from_here: Option<String>,
 }
 
 /// One thing measured on both servers.
@@ -145,6 +148,9 @@ fn custom_scenarios(operations: u32, definitions: u32) -> Vec<Scenario> {
 
 /// Measures and prints a table of ratios.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(target) = &args.flood_from_here {
+        return flood::flood_from_here(target);
+    }
     let binary = match &args.bailiwick {
         Some(binary) => binary.clone(),
         None => build_release()?,

@@ -1,6 +1,10 @@
 //! `cargo xtask bench --flood`: what one client notices of another that floods the server with a hundred connections.
-//! Both have the same rights and belong to the same priority level; the quiet one asks for one object at a time.
+//! Both have the same rights and belong to the same priority level; the quiet one asks for one object at a time. The noisy
+//! one is a process of lowest priority: it stands for a hundred machines, and what is measured is how the server shares
+//! itself, not how this machine's cores are shared between the two clients.
 
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -68,22 +72,9 @@ pub fn measure(name: &str, running: &Running) -> Result<()> {
     let floods = [("gets of one object", format!("{MAPS}/m0")), ("lists of 500 objects", MAPS.to_owned())];
     for (what, path) in floods {
         let idle = runtime()?.block_on(ask(&base))?;
-        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let noise = {
-            let (base, stop, sent) = (base.clone(), stop.clone(), sent.clone());
-            let runtime = runtime()?;
-            std::thread::spawn(move || runtime.block_on(flood(&base, &path, &stop, &sent)))
-        };
-        // The flood has begun when every connection has had an answer, or none will have.
-        let began = Instant::now();
-        while sent.load(Ordering::Relaxed) < CONNECTIONS as u64 && began.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let (before, at) = (sent.load(Ordering::Relaxed), Instant::now());
+        let noise = Noise::start(&base, &path)?;
         let flooded = runtime()?.block_on(ask(&base))?;
-        let rate = (sent.load(Ordering::Relaxed) - before) as f64 / at.elapsed().as_secs_f64();
-        stop.store(true, Ordering::Relaxed);
-        let turned_away = noise.join().map_err(|_| anyhow::anyhow!("the flood panicked"))??;
+        let (rate, turned_away) = noise.stop()?;
         println!(
             "| {name}, {what} at {rate:.0}/s | p50 {:.2} → {:.2} ms | p99 {:.2} → {:.2} ms | {:.1}x | {turned_away} turned away |",
             idle.at(0.5),
@@ -145,6 +136,59 @@ async fn ask(base: &str) -> Result<Latencies> {
     }
     latencies.sort();
     Ok(Latencies(latencies))
+}
+
+/// The noisy client, running.
+struct Noise(Child);
+
+impl Noise {
+    /// Returns once every connection has had an answer, or after ten seconds.
+    fn start(base: &str, path: &str) -> Result<Self> {
+        let mut child = Command::new("nice")
+            .args(["-n", "19"])
+            .arg(std::env::current_exe()?)
+            .args(["bench", "--flood-from-here", &format!("{base} {path}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("starting the noisy client")?;
+        let mut begun = [0];
+        child.stdout.as_mut().context("invariant: stdout is piped")?.read_exact(&mut begun)?;
+        Ok(Self(child))
+    }
+
+    /// How many requests per second were answered, and how many were turned away in all.
+    fn stop(mut self) -> Result<(f64, u64)> {
+        drop(self.0.stdin.take());
+        let output = self.0.wait_with_output()?;
+        let text = String::from_utf8(output.stdout)?;
+        let (rate, turned_away) = text.trim().split_once(' ').context("the noisy client says what it did")?;
+        Ok((rate.parse()?, turned_away.parse()?))
+    }
+}
+
+/// The noisy client's own process: floods `target`, a base URL and a path, until its input ends.
+pub fn flood_from_here(target: &str) -> Result<()> {
+    let (base, path) = target.split_once(' ').context("a base URL and a path")?;
+    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    {
+        let (stop, sent) = (stop.clone(), sent.clone());
+        std::thread::spawn(move || {
+            let began = Instant::now();
+            while sent.load(Ordering::Relaxed) < CONNECTIONS as u64 && began.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            // Whoever started us is gone when this cannot be written, and then the input has ended too.
+            let _ = std::io::stdout().write_all(b"\n").and_then(|()| std::io::stdout().flush());
+            let _ = std::io::stdin().read_to_end(&mut Vec::new());
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let began = Instant::now();
+    let turned_away = runtime.block_on(flood(base, path, &stop, &sent))?;
+    println!("{:.0} {turned_away}", sent.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64());
+    Ok(())
 }
 
 /// Sends as fast as answers come, on all connections, until told to stop; how many were turned away.

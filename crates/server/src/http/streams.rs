@@ -7,10 +7,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use futures::task::AtomicWaker;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -141,11 +142,28 @@ impl Future for Request {
 pub struct Streams {
     executor: StreamExecutor,
     running: FuturesUnordered<Stream>,
+    signal: Arc<Signal>,
+    waker: Waker,
+}
+
+/// Wakes the connection's task for its streams, and tells whether a stream was woken while they had their turn.
+#[derive(Default)]
+struct Signal {
+    woken: AtomicBool,
+    connection: AtomicWaker,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.connection.wake();
+    }
 }
 
 impl Streams {
     pub fn new(executor: StreamExecutor) -> Self {
-        Self { executor, running: FuturesUnordered::new() }
+        let signal = Arc::<Signal>::default();
+        Self { executor, running: FuturesUnordered::new(), waker: signal.clone().into(), signal }
     }
 
     /// Gives every stream that has something to do its turn.
@@ -158,7 +176,22 @@ impl Streams {
             }
             self.running.extend(handover.streams.drain(..));
         }
-        while let Poll::Ready(Some(())) = self.running.poll_next_unpin(cx) {}
+        // Who is woken while all have their turn anyway need not wake the task for another one.
+        self.signal.connection.take();
+        let mut streams = Context::from_waker(&self.waker);
+        // A stream that gets room to send wakes itself, and the set takes two of those for a reason to pause; what is sent
+        // before the pause would leave alone. Each pause has let two streams go on, so this many rounds are enough.
+        for _ in 0..=self.running.len() {
+            self.signal.woken.store(false, Ordering::Release);
+            while let Poll::Ready(Some(())) = self.running.poll_next_unpin(&mut streams) {}
+            if !self.signal.woken.load(Ordering::Acquire) {
+                break;
+            }
+        }
+        self.signal.connection.register(cx.waker());
+        if self.signal.woken.load(Ordering::Acquire) {
+            cx.waker().wake_by_ref();
+        }
     }
 }
 
