@@ -2,7 +2,6 @@
 //! names it, changed while the server runs.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,74 +10,38 @@ use bailiwick::{AuthorizationMode, AuthorizationOptions, ControlPlane, Running, 
 use bailiwick_auth::authz::webhook::Version;
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_server::Connection;
-use base64::Engine;
+use bailiwick_testkit::{Said, Webhook};
+use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// Far more than anything here takes; only a bug runs into it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A webhook that answers by the name of the user and remembers what it was asked.
-struct Webhook {
-    url: String,
-    ca_pem: String,
-    asked: Asked,
+struct Authorizer {
+    webhook: Webhook,
+    asked: Reviews,
 }
 
 /// The reviews it got, with their Authorization headers.
-type Asked = Arc<Mutex<Vec<(Value, String)>>>;
+type Reviews = Arc<Mutex<Vec<(Value, String)>>>;
 
-impl Webhook {
-    async fn start() -> Self {
-        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der()));
-        let tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certified.cert.der().clone()], key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(tls));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("https://localhost:{}/authorize", listener.local_addr().unwrap().port());
-        let asked = Asked::default();
-        let webhook = Self { url, ca_pem: certified.cert.pem(), asked: asked.clone() };
-        tokio::spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else { return };
-                let (acceptor, asked) = (acceptor.clone(), asked.clone());
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = service_fn(|request| answer(request, &asked));
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
-                });
-            }
+impl Authorizer {
+    fn start() -> Self {
+        let asked = Reviews::default();
+        let reviews = asked.clone();
+        let webhook = Webhook::start(move |asked| {
+            let answer = answer(&asked.body);
+            reviews.lock().unwrap().push((asked.body.clone(), asked.authorization().to_owned()));
+            async move { answer }
         });
-        webhook
+        Self { webhook: webhook.unwrap(), asked }
     }
 
     /// A kubeconfig that leads here.
     fn kubeconfig(&self, dir: &Path) -> PathBuf {
-        let ca = base64::engine::general_purpose::STANDARD.encode(&self.ca_pem);
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "w", "cluster": {"server": self.url, "certificate-authority-data": ca}}],
-            "users": [{"name": "u", "user": {"token": "shared-secret"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "w", "user": "u"}}],
-        });
-        let path = dir.join("webhook.kubeconfig");
-        std::fs::write(&path, config.to_string()).unwrap();
-        path
+        self.webhook.write_kubeconfig(dir, "/authorize", json!({"token": "shared-secret"})).unwrap()
     }
 
     fn calls(&self) -> usize {
@@ -90,33 +53,27 @@ impl Webhook {
     }
 }
 
-async fn answer(request: Request<Incoming>, asked: &Asked) -> Result<Response<Full<Bytes>>, Infallible> {
-    let credentials = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
-    let body = request.into_body().collect().await.unwrap().to_bytes();
-    let review: Value = serde_json::from_slice(&body).unwrap();
-    let user = review["spec"]["user"].as_str().unwrap().to_owned();
-    asked.lock().unwrap().push((review.clone(), credentials.unwrap_or_default()));
-    let status = match user.as_str() {
+fn answer(review: &Value) -> Said {
+    let status = match review["spec"]["user"].as_str().unwrap() {
         "friend" => json!({"allowed": true, "reason": "a friend"}),
         "enemy" => json!({"allowed": false, "denied": true, "reason": "an enemy"}),
         "confused" => json!({"allowed": true, "denied": true}),
-        "broken" => return Ok(Response::builder().status(400).body(Full::from("no")).unwrap()),
+        "broken" => return Said::Failure(400, "no"),
         _ => json!({"allowed": false, "reason": "never heard of"}),
     };
-    let answer = json!({"apiVersion": review["apiVersion"], "kind": "SubjectAccessReview", "status": status});
-    Ok(Response::new(Full::from(answer.to_string())))
+    json!({"apiVersion": review["apiVersion"], "kind": "SubjectAccessReview", "status": status}).into()
 }
 
 struct Plane {
     running: Running,
-    webhook: Webhook,
+    webhook: Authorizer,
     dir: tempfile::TempDir,
 }
 
 impl Plane {
-    async fn start(options: impl FnOnce(&Webhook, &Path) -> AuthorizationOptions) -> Self {
+    async fn start(options: impl FnOnce(&Authorizer, &Path) -> AuthorizationOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let webhook = Webhook::start().await;
+        let webhook = Authorizer::start();
         let options = options(&webhook, dir.path());
         let builder = ControlPlane::builder(dir.path().join("data")).controllers(&[]).authorization(options);
         Self { running: builder.start().await.unwrap(), webhook, dir }
@@ -147,7 +104,7 @@ impl Plane {
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-fn by_flags(webhook: &Webhook, dir: &Path, version: Version) -> AuthorizationOptions {
+fn by_flags(webhook: &Authorizer, dir: &Path, version: Version) -> AuthorizationOptions {
     let options = WebhookOptions {
         kubeconfig: webhook.kubeconfig(dir),
         version,

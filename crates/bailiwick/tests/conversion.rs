@@ -1,7 +1,6 @@
 //! Custom resources in two versions with a real conversion webhook over TLS: reads, lists, writes and watches in either
 //! version, what happens when the webhook misbehaves, and the migration of what is stored.
 
-use std::convert::Infallible;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,73 +8,37 @@ use std::time::Duration;
 
 use bailiwick::{ControlPlane, Running};
 use bailiwick_machinery::user::UserInfo;
-use base64::Engine;
+use bailiwick_testkit::Webhook;
 use futures::StreamExt;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::ApiResource;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// Far more than anything here takes; only a bug runs into it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A webhook that knows v1 (`spec.size`) and v2 (`spec.dimensions.size`).
-struct Webhook {
-    url: String,
-    ca_pem: String,
+struct Converter {
+    webhook: Webhook,
     calls: Arc<AtomicUsize>,
     broken: Arc<AtomicBool>,
 }
 
-impl Webhook {
-    async fn start() -> Self {
-        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der()));
-        let tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certified.cert.der().clone()], key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(tls));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("https://localhost:{}/convert", listener.local_addr().unwrap().port());
+impl Converter {
+    fn start() -> Self {
         let (calls, broken) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let webhook = Self { url, ca_pem: certified.cert.pem(), calls: calls.clone(), broken: broken.clone() };
-        tokio::spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else { return };
-                let (acceptor, calls, broken) = (acceptor.clone(), calls.clone(), broken.clone());
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = service_fn(|request| answer(request, &calls, &broken));
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
-                });
-            }
+        let (counted, is_broken) = (calls.clone(), broken.clone());
+        let webhook = Webhook::start(move |asked| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let answer = convert(&asked.body, is_broken.load(Ordering::SeqCst));
+            async move { answer.into() }
         });
-        webhook
+        Self { webhook: webhook.unwrap(), calls, broken }
     }
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    calls: &AtomicUsize,
-    broken: &AtomicBool,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    calls.fetch_add(1, Ordering::SeqCst);
-    let body = request.into_body().collect().await.unwrap().to_bytes();
-    let review: Value = serde_json::from_slice(&body).unwrap();
+fn convert(review: &Value, broken: bool) -> Value {
     let to = review["request"]["desiredAPIVersion"].as_str().unwrap();
     let convert = |object: &Value| {
         let mut object = object.clone();
@@ -88,15 +51,14 @@ async fn answer(
         object
     };
     let objects: Vec<Value> = review["request"]["objects"].as_array().unwrap().iter().map(convert).collect();
-    let result = match broken.load(Ordering::SeqCst) {
+    let result = match broken {
         true => json!({"status": "Failure", "message": "out of order"}),
         false => json!({"status": "Success"}),
     };
-    let answer = json!({
+    json!({
         "kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1",
         "response": {"uid": review["request"]["uid"], "result": result, "convertedObjects": objects},
-    });
-    Ok(Response::new(Full::from(answer.to_string())))
+    })
 }
 
 fn resource(version: &str) -> ApiResource {
@@ -109,12 +71,12 @@ fn resource(version: &str) -> ApiResource {
     }
 }
 
-fn definition(webhook: &Webhook, storage: &str) -> Value {
+fn definition(converter: &Converter, storage: &str) -> Value {
     let version = |name: &str, spec: Value| {
         json!({"name": name, "served": true, "storage": name == storage, "schema": {"openAPIV3Schema": {
             "type": "object", "properties": {"spec": {"type": "object", "properties": spec}}}}})
     };
-    let ca = base64::engine::general_purpose::STANDARD.encode(&webhook.ca_pem);
+    let client = json!({"url": converter.webhook.url("/convert"), "caBundle": converter.webhook.ca_bundle()});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "boxes.conv.example.com"},
@@ -125,7 +87,7 @@ fn definition(webhook: &Webhook, storage: &str) -> Value {
                 version("v2", json!({"dimensions": {"type": "object", "properties": {"size": {"type": "integer"}}}})),
             ],
             "conversion": {"strategy": "Webhook", "webhook": {
-                "conversionReviewVersions": ["v1"], "clientConfig": {"url": webhook.url, "caBundle": ca}}},
+                "conversionReviewVersions": ["v1"], "clientConfig": client}},
         },
     })
 }
@@ -133,7 +95,7 @@ fn definition(webhook: &Webhook, storage: &str) -> Value {
 struct Plane {
     running: Running,
     client: Client,
-    webhook: Webhook,
+    converter: Converter,
     _dir: tempfile::TempDir,
 }
 
@@ -147,8 +109,8 @@ impl Plane {
             ..UserInfo::default()
         };
         let client = Client::new(running.local_service(user), "default");
-        let plane = Self { running, client, webhook: Webhook::start().await, _dir: dir };
-        let crd: DynamicObject = serde_json::from_value(definition(&plane.webhook, "v1")).unwrap();
+        let plane = Self { running, client, converter: Converter::start(), _dir: dir };
+        let crd: DynamicObject = serde_json::from_value(definition(&plane.converter, "v1")).unwrap();
         plane.definitions().create(&PostParams::default(), &crd).await.unwrap();
         plane.established().await;
         plane
@@ -216,11 +178,11 @@ async fn a_list_is_converted_in_one_call() {
     for n in 0..5 {
         plane.create("v1", &format!("b{n}"), json!({"size": n})).await;
     }
-    let before = plane.webhook.calls.load(Ordering::SeqCst);
+    let before = plane.converter.calls.load(Ordering::SeqCst);
     let listed = plane.boxes("v2").list(&ListParams::default()).await.unwrap();
     let sizes: Vec<Value> = listed.items.iter().map(|item| item.data["spec"]["dimensions"]["size"].clone()).collect();
     assert_eq!(sizes, [0, 1, 2, 3, 4].map(Value::from));
-    assert_eq!(plane.webhook.calls.load(Ordering::SeqCst) - before, 1);
+    assert_eq!(plane.converter.calls.load(Ordering::SeqCst) - before, 1);
     plane.running.stop().await;
 }
 
@@ -247,11 +209,11 @@ async fn a_watch_sees_its_own_version() {
 async fn a_failing_webhook_fails_the_request_and_loses_nothing() {
     let plane = Plane::start().await;
     plane.create("v1", "a", json!({"size": 1})).await;
-    plane.webhook.broken.store(true, Ordering::SeqCst);
+    plane.converter.broken.store(true, Ordering::SeqCst);
     let error = plane.boxes("v2").get("a").await.unwrap_err().to_string();
     assert!(error.contains("conversion webhook for conv.example.com/v1, Kind=Box failed: out of order"), "{error}");
     assert_eq!(plane.boxes("v1").get("a").await.unwrap().data["spec"], json!({"size": 1}), "v1 needs no webhook");
-    plane.webhook.broken.store(false, Ordering::SeqCst);
+    plane.converter.broken.store(false, Ordering::SeqCst);
     assert_eq!(plane.boxes("v2").get("a").await.unwrap().data["spec"], json!({"dimensions": {"size": 1}}));
     plane.running.stop().await;
 }
@@ -263,7 +225,7 @@ async fn migration_stores_everything_in_the_storage_version() {
         plane.create("v1", &format!("b{n}"), json!({"size": n})).await;
     }
     let mut crd = plane.definitions().get("boxes.conv.example.com").await.unwrap();
-    crd.data["spec"] = definition(&plane.webhook, "v2")["spec"].clone();
+    crd.data["spec"] = definition(&plane.converter, "v2")["spec"].clone();
     plane.definitions().replace("boxes.conv.example.com", &PostParams::default(), &crd).await.unwrap();
     let kubeconfig = plane.running.kubeconfig.clone();
     let migrate = tokio::task::spawn_blocking(move || {
@@ -278,9 +240,9 @@ async fn migration_stores_everything_in_the_storage_version() {
     let crd = plane.definitions().get("boxes.conv.example.com").await.unwrap();
     assert_eq!(crd.data["status"]["storedVersions"], json!(["v2"]));
     // Now v2 is what is stored: reading it asks nobody.
-    let before = plane.webhook.calls.load(Ordering::SeqCst);
+    let before = plane.converter.calls.load(Ordering::SeqCst);
     let listed = plane.boxes("v2").list(&ListParams::default()).await.unwrap();
     assert_eq!(listed.items.len(), 3);
-    assert_eq!(plane.webhook.calls.load(Ordering::SeqCst), before);
+    assert_eq!(plane.converter.calls.load(Ordering::SeqCst), before);
     plane.running.stop().await;
 }

@@ -1,10 +1,12 @@
 //! What the outside tests stand on: the real `bailiwick` program on a port and data directory of its own ([`Server`]), and the
-//! programs that are run against it ([`Program`], [`tools`]). Nothing here knows the server's insides; a test that needs
+//! programs that are run against it ([`Program`], [`tools`]), and webhooks that it calls ([`Webhook`]). Nothing here knows the server's insides; a test that needs
 //! something which is not installed fails and says what to run.
 
 mod program;
 mod server;
 pub mod tools;
+mod webhook;
 
 pub use program::Program;
 pub use server::{ADMIN_TOKEN, NOBODY_TOKEN, Server};
+pub use webhook::{Asked, Said, Webhook};

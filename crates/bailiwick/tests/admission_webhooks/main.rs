@@ -67,7 +67,7 @@ impl Plane {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_counts_from_the_next_request_until_it_is_gone() {
-    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start().await);
+    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start());
     assert!(plane.config_map("before").await.is_ok());
     plane.configure(VALIDATING, "v", vec![hook.webhook("v.example.com", "/deny")]).await;
     let refused = plane.config_map("a").await.unwrap_err();
@@ -80,7 +80,7 @@ async fn a_webhook_counts_from_the_next_request_until_it_is_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mutating_webhook_changes_what_is_stored() {
-    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start().await);
+    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start());
     plane.configure(MUTATING, "m", vec![hook.webhook("m.example.com", "/mark/x")]).await;
     let created = plane.config_map("a").await.unwrap();
     assert_eq!(created["data"], json!({"seen": "x"}));
@@ -96,7 +96,7 @@ async fn a_mutating_webhook_changes_what_is_stored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_ask_see_what_came_after_them_once() {
-    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start().await);
+    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start());
     let mut first = hook.webhook("first.example.com", "/mark/a");
     first["reinvocationPolicy"] = "IfNeeded".into();
     let second = hook.webhook("second.example.com", "/mark/b");
@@ -108,7 +108,7 @@ async fn those_who_ask_see_what_came_after_them_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn validating_webhooks_are_asked_at_the_same_time() {
-    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start().await);
+    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start());
     let hooks = (0..TOGETHER).map(|n| hook.webhook(&format!("v{n}.example.com"), "/together")).collect();
     plane.configure(VALIDATING, "v", hooks).await;
     plane.config_map("a").await.expect("each is answered only while all are asked");
@@ -117,7 +117,7 @@ async fn validating_webhooks_are_asked_at_the_same_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_counted() {
-    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start().await);
+    let (plane, hook) = (Plane::start(|builder| builder).await, Hook::start());
     plane.configure(VALIDATING, "v", vec![hook.webhook("v.example.com", "/deny")]).await;
     plane.config_map("a").await.unwrap_err();
     let metrics = plane.metrics().await;
@@ -131,7 +131,7 @@ async fn calls_are_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_outlives_a_restart() {
-    let hook = Hook::start().await;
+    let hook = Hook::start();
     let dir = Arc::new(tempfile::tempdir().unwrap());
     for attempt in 0..2 {
         let running = ControlPlane::builder(dir.path()).controllers(&[]).start().await.unwrap();
