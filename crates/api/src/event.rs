@@ -42,6 +42,11 @@ const EVENTS_GROUP: &str = "events.k8s.io";
 
 /// `events` twice.
 pub fn resources() -> Vec<Resource> {
+    resources_that_last(TTL_SECONDS)
+}
+
+/// `events`, which delete themselves after so many seconds.
+pub fn resources_that_last(ttl_seconds: u64) -> Vec<Resource> {
     let core = Named { group: "", version: "v1", kind: "Event", plural: "events" };
     let newer = Named { group: EVENTS_GROUP, version: "v1", kind: "Event", plural: "events" };
 
@@ -61,13 +66,13 @@ pub fn resources() -> Vec<Resource> {
         Resource {
             short_names: vec!["ev".to_owned()],
             selectable_fields: core_fields,
-            ..core.stored(Scope::Namespaced, CoreEvent, table::printer())
+            ..core.stored(Scope::Namespaced, CoreEvent { ttl_seconds }, table::printer())
         },
         Resource {
             short_names: vec!["ev".to_owned()],
             selectable_fields: newer_fields,
             storage: Storage::Stored(GroupResource { group: String::new(), resource: "events".to_owned() }),
-            ..newer.stored(Scope::Namespaced, NewerEvent, table::printer())
+            ..newer.stored(Scope::Namespaced, NewerEvent { ttl_seconds }, table::printer())
         },
     ]
 }
@@ -124,7 +129,9 @@ impl<'a> EventView<'a> {
 }
 
 /// Events as core/v1 has them.
-struct CoreEvent;
+struct CoreEvent {
+    ttl_seconds: u64,
+}
 
 impl Strategy for CoreEvent {
     fn default(&self, object: &mut Value) {
@@ -140,12 +147,14 @@ impl Strategy for CoreEvent {
     }
 
     fn ttl_seconds(&self, _object: &Value) -> Option<u64> {
-        Some(TTL_SECONDS)
+        Some(self.ttl_seconds)
     }
 }
 
 /// Events as events.k8s.io/v1 has them.
-struct NewerEvent;
+struct NewerEvent {
+    ttl_seconds: u64,
+}
 
 impl Strategy for NewerEvent {
     fn default(&self, object: &mut Value) {
@@ -228,7 +237,7 @@ impl Strategy for NewerEvent {
     }
 
     fn ttl_seconds(&self, _object: &Value) -> Option<u64> {
-        Some(TTL_SECONDS)
+        Some(self.ttl_seconds)
     }
 }
 

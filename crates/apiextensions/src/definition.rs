@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_machinery::custom::{Converter, CustomType, ScalePaths, VersionSchema, VersionSchemas};
+use bailiwick_machinery::custom::{Converter, CustomType, Declaration, ScalePaths, VersionSchema, VersionSchemas};
 use bailiwick_machinery::resource::{SelectableField, Storage};
 use bailiwick_machinery::versions::compare_versions;
 use bailiwick_machinery::{GroupResource, GroupVersion, GroupVersionKind, Resource, Scope, Subresource};
@@ -35,6 +35,8 @@ pub struct Definition {
     pub established: bool,
     pub terminating: bool,
     pub generation: i64,
+    /// Who declares it; the stored one that was read unless somebody says otherwise.
+    pub declaration: Declaration,
     versions: Vec<Version>,
     conversion: Option<Conversion>,
     preserve_unknown_fields: bool,
@@ -251,6 +253,7 @@ impl Definition {
             established: holds("Established"),
             terminating: holds("Terminating"),
             generation: wire.metadata.generation,
+            declaration: Declaration::Stored,
             scope: if wire.spec.scope == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
             versions: versions.collect(),
             conversion: wire.spec.conversion.filter(|c| c.strategy == "Webhook").and_then(|c| c.webhook),
@@ -299,6 +302,7 @@ impl Definition {
         });
         custom.scale = version.scale.clone();
         custom.terminating = self.terminating;
+        custom.declaration = self.declaration;
         let custom = Arc::new(custom);
         let rules = Arc::new(CustomResource::new(custom.clone(), version.status));
         let mut subresources = Vec::new();

@@ -22,7 +22,7 @@ use bailiwick_machinery::status::Details;
 use bailiwick_machinery::{ApiError, GroupResource, UserInfo};
 
 pub use self::explain::{Explanation, Step};
-pub use builtin::{AlwaysAllow, AlwaysDeny, BasicAccess, SystemMasters};
+pub use builtin::{AlwaysAllow, AlwaysDeny, AnyAuthenticated, BasicAccess, SystemMasters};
 pub use chain::{Authorizers, Link};
 pub use rule::PolicyRule;
 
@@ -169,6 +169,20 @@ pub trait Authorizer: Send + Sync {
 
     /// What there is to say about the decision.
     fn explain(&self, attributes: &Attributes<'_>) -> Step;
+}
+
+impl<A: Authorizer + ?Sized> Authorizer for std::sync::Arc<A> {
+    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        (**self).authorize(attributes)
+    }
+
+    fn rules_for(&self, user: &UserInfo, namespace: &str, rules: &mut Rules) {
+        (**self).rules_for(user, namespace, rules);
+    }
+
+    fn explain(&self, attributes: &Attributes<'_>) -> Step {
+        (**self).explain(attributes)
+    }
 }
 
 /// A source of decisions that has to be waited for.

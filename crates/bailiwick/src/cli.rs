@@ -2,13 +2,18 @@
 
 mod auth;
 mod catalog;
+mod completions;
+mod config_file;
 mod controllers;
 mod crd;
+mod doctor;
 mod duration;
 mod encryption;
+mod kube_apiserver;
 mod serve;
 mod snapshot;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -17,19 +22,19 @@ use tracing_subscriber::EnvFilter;
 /// A Kubernetes-style control plane without containers, in one binary.
 #[derive(Parser)]
 #[command(name = "bailiwick", version, propagate_version = true)]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
     /// How logs are written to standard error.
-    #[arg(long, global = true, value_enum, default_value = "text")]
-    logging_format: LoggingFormat,
+    #[arg(long, global = true, value_enum, default_value = "text", alias = "logging-format")]
+    log_format: LogFormat,
     /// What is logged, such as `info` or `bailiwick_server=debug`; the environment variable BAILIWICK_LOG does the same.
-    #[arg(long, global = true, env = "BAILIWICK_LOG", default_value = "info")]
-    log: String,
+    #[arg(long, global = true, env = "BAILIWICK_LOG", default_value = "info", alias = "log")]
+    log_level: String,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum LoggingFormat {
+enum LogFormat {
     Text,
     Json,
 }
@@ -46,9 +51,13 @@ enum Command {
     /// Operator catalogs: make, check, build, publish and serve them.
     #[command(subcommand)]
     Catalog(catalog::Command),
+    /// Write a shell's completions, or the manual page, to standard output.
+    Completions(completions::Args),
     /// Tools for CustomResourceDefinitions.
     #[command(subcommand)]
     Crd(crd::Command),
+    /// Look for what keeps a server from running well.
+    Doctor(doctor::Args),
     /// Rotate the keys that secrets are encrypted with, and re-encrypt.
     #[command(subcommand)]
     Encryption(encryption::Command),
@@ -59,27 +68,57 @@ enum Command {
 
 /// Runs the command line and returns the exit code.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
-    let filter = EnvFilter::try_new(&cli.log).unwrap_or_else(|_| EnvFilter::new("info"));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match cli.logging_format {
-        LoggingFormat::Text => logs.init(),
-        LoggingFormat::Json => logs.json().init(),
-    }
-    let outcome = match cli.command {
-        Command::Serve(args) => serve::run(*args),
-        Command::Auth(command) => auth::run(command),
-        Command::Controllers(args) => controllers::run(args),
-        Command::Catalog(command) => catalog::run(command),
-        Command::Crd(command) => crd::run(command),
-        Command::Encryption(command) => encryption::run(command),
-        Command::Snapshot(command) => snapshot::run(command),
+    let arguments: Vec<String> = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let outcome = match arguments.split_first() {
+        Some((program, rest)) if kube_apiserver::is_called(Path::new(program)) => run_as_kube_apiserver(rest),
+        _ => config_file::expand(arguments).and_then(|arguments| execute(Cli::parse_from(arguments), &[])),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run_as_kube_apiserver(arguments: &[String]) -> anyhow::Result<ExitCode> {
+    match kube_apiserver::translate(arguments.iter().cloned()) {
+        Ok(kube_apiserver::Asked::Print(text)) => {
+            print!("{text}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(kube_apiserver::Asked::Serve(ours)) => {
+            let arguments = ["bailiwick", "serve"].map(str::to_owned).into_iter().chain(ours.arguments);
+            execute(Cli::parse_from(arguments), &ours.notes)
+        }
+        Err(error) => {
+            // With the capital that upstream's has.
+            eprintln!("Error: {error:#}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Runs one subcommand; `notes` are logged once there are logs.
+fn execute(cli: Cli, notes: &[String]) -> anyhow::Result<ExitCode> {
+    let filter = EnvFilter::try_new(&cli.log_level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match cli.log_format {
+        LogFormat::Text => logs.init(),
+        LogFormat::Json => logs.json().init(),
+    }
+    notes.iter().for_each(|note| tracing::debug!("{note}"));
+    let done = match cli.command {
+        Command::Serve(args) => serve::run(*args),
+        Command::Auth(command) => auth::run(command),
+        Command::Controllers(args) => controllers::run(args),
+        Command::Catalog(command) => catalog::run(command),
+        Command::Completions(args) => completions::run(args),
+        Command::Crd(command) => crd::run(command),
+        Command::Doctor(args) => return doctor::run(args),
+        Command::Encryption(command) => encryption::run(command),
+        Command::Snapshot(command) => snapshot::run(command),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

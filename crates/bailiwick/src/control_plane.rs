@@ -4,10 +4,13 @@ mod admission;
 pub mod audit;
 mod authentication;
 mod authorization;
+mod composition;
 mod encryption;
+mod features;
 mod flow_control;
 mod store;
 mod tls;
+mod traces;
 mod webhooks;
 
 pub use admission::{AdmissionError, AdmissionOptions};
@@ -19,10 +22,12 @@ pub use authorization::{
     AuthorizationError, AuthorizationMode, AuthorizationOptions, AuthorizerOptions, WebhookOptions,
 };
 pub use encryption::{EncryptionOptions, Reload};
+pub use features::{Feature, UnknownFeature};
 pub use flow_control::{Fairness, FlowControlOptions};
 pub use store::StoreOptions;
 use tls::Certificates;
 pub use tls::TlsOptions;
+pub use traces::{TracingError, TracingOptions};
 pub use webhooks::DialOptions;
 
 use std::net::SocketAddr;
@@ -47,10 +52,12 @@ use bailiwick_server::http::{Limits, Listener};
 use bailiwick_server::{ApiServer, Config, LocalService, Registry, StorageEncryption, StoredObjects, TenantId};
 use bailiwick_store::Store;
 use bailiwick_store::embedded::{self, EmbeddedStore};
+use bailiwick_traces::Exporting;
 use jiff::Timestamp;
 
 use crate::background::Background;
-use crate::{authentication_trust, bootstrap, controllers, definitions, rbac_feed};
+use crate::native_type::NativeTypeError;
+use crate::{authentication_trust, bootstrap, controllers, definitions, rbac_feed, services};
 
 /// Why a control plane could not start. The text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +94,10 @@ pub enum Error {
     StrictTransportSecurity(String),
     #[error("first-start objects: {0}")]
     Bootstrap(String),
+    #[error(transparent)]
+    NativeType(#[from] NativeTypeError),
+    #[error(transparent)]
+    Tracing(#[from] TracingError),
 }
 
 /// A control plane to be; see [`ControlPlane::builder`].
@@ -96,7 +107,8 @@ pub struct Builder {
     store: StoreOptions,
     resources: Vec<Resource>,
     authentication: AuthenticationOptions,
-    authorization: AuthorizationOptions,
+    /// What follows from the other choices, if nothing is said.
+    authorization: Option<AuthorizationOptions>,
     admission: AdmissionOptions,
     tls: TlsOptions,
     audit: AuditOptions,
@@ -104,9 +116,12 @@ pub struct Builder {
     flow_control: FlowControlOptions,
     webhooks: DialOptions,
     request_timeout: Duration,
+    shutdown_delay: Duration,
+    tracing: TracingOptions,
     limits: Limits,
     controllers: Vec<Controller>,
     definitions: Definitions,
+    parts: composition::Parts,
 }
 
 /// Whether CustomResourceDefinitions, where they are among the resources, are put to work.
@@ -131,7 +146,7 @@ impl ControlPlane {
             store: StoreOptions::Embedded(embedded::Options::default()),
             resources: bailiwick_api::native_resources(),
             authentication: AuthenticationOptions::default(),
-            authorization: AuthorizationOptions::default(),
+            authorization: None,
             admission: AdmissionOptions::default(),
             tls: TlsOptions::default(),
             audit: AuditOptions::default(),
@@ -139,9 +154,12 @@ impl ControlPlane {
             flow_control: FlowControlOptions::default(),
             webhooks: DialOptions::default(),
             request_timeout: Duration::from_secs(60),
+            shutdown_delay: Duration::ZERO,
+            tracing: TracingOptions::Off,
             limits: Limits::default(),
             controllers: Controller::ALL.to_vec(),
             definitions: Definitions::Served,
+            parts: composition::Parts::default(),
         }
     }
 }
@@ -172,7 +190,7 @@ impl Builder {
 
     /// Who may do what.
     pub fn authorization(mut self, options: AuthorizationOptions) -> Self {
-        self.authorization = options;
+        self.authorization = Some(options);
         self
     }
 
@@ -225,6 +243,18 @@ impl Builder {
         self
     }
 
+    /// How long to go on serving when told to end, while `/readyz` says so, so that load balancers take notice.
+    pub fn shutdown_delay(mut self, delay: Duration) -> Self {
+        self.shutdown_delay = delay;
+        self
+    }
+
+    /// Whether requests are traced.
+    pub fn tracing(mut self, options: TracingOptions) -> Self {
+        self.tracing = options;
+        self
+    }
+
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -243,7 +273,9 @@ impl Builder {
     }
 
     /// Opens the store, makes what a first start needs and serves.
-    pub async fn start(self) -> Result<Running, Error> {
+    pub async fn start(mut self) -> Result<Running, Error> {
+        self.settle();
+        let wanted = self.useful_controllers();
         let now = Timestamp::now();
         let names = ServingNames::default().with(&self.listen.ip().to_string()).with_own_hostname();
         let pki_dir = self.data_dir.join("pki");
@@ -252,6 +284,8 @@ impl Builder {
         let encrypted = self.encryption.wrap(store, &self.store, &self.data_dir).await?;
         let store = encrypted.store;
         let (caches, feed) = Caches::start(store.clone()).await?;
+        let own = self.own_resources(store.revision().await?.0)?;
+        self.resources.extend(own);
         let registry = Registry::new(&TenantId::root(), self.resources.clone());
         let lookup = Arc::new(StoredObjects::load(&registry, &caches).await?);
         let roots = self.authentication.client_roots(&pki)?;
@@ -263,10 +297,12 @@ impl Builder {
         let url = format!("https://{}", reachable(address));
         let rbac = Rbac::default();
         let stored_roles = rbac_feed::connect(&rbac, &registry, &caches).await?;
-        let authorization = self.authorization.build(rbac, stored_roles)?;
+        let authorizers = std::mem::take(&mut self.parts.authorizers);
+        let authorization = self.authorization_options().build(rbac, stored_roles, authorizers)?;
         let signing = self.authentication.signing(&pki)?;
-        let authentication = self.authentication.build(&pki, &lookup, roots, &url)?;
+        let authentication = self.authentication.build(&pki, &lookup, roots, &url, &mut self.parts)?;
         let audit = self.audit.build()?;
+        let (tracer, exporting) = self.tracing.build()?.unzip();
         let (flow_limits, start_flow_control) = self.flow_control.build(&registry, &caches).await?.into_parts();
         let config = Config {
             authenticator: authentication.authenticator,
@@ -282,16 +318,13 @@ impl Builder {
             watch_queue_len_max: self.limits.watch_queue_len_max,
             address: reachable(address).to_string(),
             strict_transport_security: self.tls.strict_transport_security()?,
+            tracer,
         };
         bailiwick_webhook::dial::set_tenants_policy(self.webhooks.policy(&self.store).await);
         let server = ApiServer::new(registry, caches, lookup, config);
         let flow_control = start_flow_control(&server);
-        let mut wanted = self.controllers.clone();
         if self.definitions == Definitions::Served {
             definitions::connect(&server, Arc::new(WebhookConverters)).await?;
-            if !wanted.contains(&Controller::CustomResourceDefinition) {
-                wanted.push(Controller::CustomResourceDefinition);
-            }
         }
         bootstrap::ensure_objects(&server).await.map_err(Error::Bootstrap)?;
         let mut background = authentication.background;
@@ -317,6 +350,7 @@ impl Builder {
             StoreOptions::Etcd(_) => controllers::Servers::Several,
         };
         let controllers = controllers::start(&server, wanted, pki.ca_pem, signing, servers);
+        let services = services::start(&server, self.parts.services);
         Ok(Running {
             address,
             url,
@@ -326,6 +360,9 @@ impl Builder {
             embedded,
             listening,
             controllers,
+            services,
+            exporting,
+            shutdown_delay: self.shutdown_delay,
             _background: background,
             audit,
             _reloading: encrypted.reloading,
@@ -348,6 +385,9 @@ pub struct Running {
     embedded: Option<Arc<EmbeddedStore>>,
     listening: bailiwick_server::http::Running,
     controllers: controllers::Started,
+    services: services::Started,
+    exporting: Option<Exporting>,
+    shutdown_delay: Duration,
     /// Watches files and the like; ends with us.
     _background: Vec<Background>,
     audit: audit::Audit,
@@ -381,8 +421,27 @@ impl Running {
         }
     }
 
+    /// Serves until the process is told to end (SIGTERM or SIGINT), then stops. An error says that the store failed; the
+    /// process should end so that it can recover.
+    pub async fn until_signal(self) -> Result<(), bailiwick_store::Error> {
+        tokio::select! {
+            signal = stop_signal() => match signal {
+                Ok(signal) => tracing::info!(signal, "stopping"),
+                Err(error) => tracing::error!(%error, "cannot wait for signals"),
+            },
+            reason = self.failed() => return Err(reason),
+        }
+        self.stop().await;
+        Ok(())
+    }
+
     /// Finishes requests in flight and stops.
     pub async fn stop(self) {
+        if !self.shutdown_delay.is_zero() {
+            self.server.announce_shutdown();
+            tokio::time::sleep(self.shutdown_delay).await;
+        }
+        self.services.stop().await;
         self.controllers.stop().await;
         self.flow_control.stop().await;
         self.certificates.stop().await;
@@ -390,11 +449,25 @@ impl Running {
         if let Some(auditor) = self.audit.auditor {
             let _ = tokio::task::spawn_blocking(move || auditor.stop()).await;
         }
+        if let Some(exporting) = self.exporting {
+            exporting.finish().await;
+        }
     }
 }
 
 fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
+/// Returns the name of the first signal that asks this process to end.
+pub async fn stop_signal() -> std::io::Result<&'static str> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    })
 }
 
 /// The address a client on this machine can use: an unspecified one means loopback.

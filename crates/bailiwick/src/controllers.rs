@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_controllers::{Controller, Options, Signing};
+use bailiwick_controllers::{Controller, LeaderElection, Options, Signing};
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_server::{ApiServer, LocalService};
+use futures::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -16,7 +17,7 @@ const USER: &str = "system:kube-controller-manager";
 /// figure.
 const SHARED_STORE_GRACE: Duration = Duration::from_secs(5);
 
-/// Whether other servers write to the same store.
+/// Whether other servers write to the same store, and then run the same controllers by turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
     One,
@@ -52,11 +53,33 @@ pub(crate) fn start(
     if servers == Servers::Several {
         options.namespace_deletion_grace = SHARED_STORE_GRACE;
     }
-    let running = bailiwick_controllers::run(client, options, async {
+    Started { shutdown, task: Some(tokio::spawn(run(client, options, servers, ended))) }
+}
+
+/// With several servers one runs the controllers, but for the one that belongs to each server.
+async fn run(client: kube::Client, options: Options, servers: Servers, ended: oneshot::Receiver<()>) {
+    let ended = async {
         // An error says that the sender is gone, which is the signal.
         let _ = ended.await;
-    });
-    Started { shutdown, task: Some(tokio::spawn(running)) }
+    };
+    if servers == Servers::One {
+        return bailiwick_controllers::run(client, options, ended).await;
+    }
+    let ended = ended.shared();
+    let (own, shared): (Vec<_>, Vec<_>) =
+        options.controllers.iter().partition(|controller| **controller == Controller::CustomResourceDefinition);
+    let own = Options { controllers: own, ..options.clone() };
+    let shared = Options { controllers: shared, ..options };
+    let own = async { if_any(&own, bailiwick_controllers::run(client.clone(), own.clone(), ended.clone())).await };
+    let election = LeaderElection::of_controllers();
+    let elected = bailiwick_controllers::run_elected(client.clone(), shared.clone(), election, ended.clone());
+    tokio::join!(own, if_any(&shared, elected));
+}
+
+async fn if_any(options: &Options, work: impl Future<Output = ()>) {
+    if !options.controllers.is_empty() {
+        work.await;
+    }
 }
 
 impl Started {

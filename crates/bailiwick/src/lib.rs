@@ -10,15 +10,26 @@ mod control_plane;
 mod controllers;
 mod definitions;
 mod flow_objects;
+mod native_type;
 mod policy_feed;
 mod rbac_feed;
+mod services;
 mod webhook_feed;
 
 pub use bailiwick_controllers::Controller;
 pub use control_plane::audit;
 pub use control_plane::{
     AdmissionError, AdmissionOptions, AuthenticationOptions, AuthorizationError, AuthorizationMode,
-    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, CustomSigner, DialOptions, EncryptionOptions,
-    Error, Fairness, FlowControlOptions, FrontProxyOptions, OidcOptions, Reload, Running, ServiceAccountOptions,
-    StoreOptions, TlsOptions, TokenWebhookOptions, WebhookOptions,
+    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, CustomSigner, Definitions, DialOptions,
+    EncryptionOptions, Error, Fairness, Feature, FlowControlOptions, FrontProxyOptions, OidcOptions, Reload, Running,
+    ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions, TracingError, TracingOptions, UnknownFeature,
+    WebhookOptions, stop_signal,
+};
+pub use native_type::{Hookable, NativeType, NativeTypeError};
+pub use services::{Service, ServiceContext, ServiceError, Shutdown};
+
+/// The crates whose types appear above, so that a program needs to name only this one.
+pub use {
+    bailiwick_admission as admission, bailiwick_auth as auth, bailiwick_machinery as machinery,
+    bailiwick_store as store, kube,
 };

@@ -12,6 +12,7 @@ mod discovery;
 mod error;
 mod garbage_collector;
 mod header;
+mod leader_election;
 mod monitor;
 mod namespace;
 mod per_namespace;
@@ -35,6 +36,7 @@ use crate::cluster_role_aggregation::ClusterRoleAggregation;
 use crate::definitions::Definitions;
 use crate::discovery::Discovery;
 use crate::garbage_collector::GarbageCollector;
+pub use crate::leader_election::{LeaderElection, run_elected};
 use crate::monitor::Observer;
 use crate::namespace::Namespaces;
 use crate::policy_status::PolicyStatus;
@@ -79,6 +81,22 @@ impl Controller {
         Controller::ClusterRoleAggregation,
         Controller::PolicyStatus,
     ];
+
+    /// The resources it looks after or writes, by group and plural: where one of them is not served there is nothing
+    /// for it to do.
+    pub fn needs(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Controller::CustomResourceDefinition => &[("apiextensions.k8s.io", "customresourcedefinitions")],
+            Controller::Namespace => &[("", "namespaces")],
+            Controller::GarbageCollector => &[],
+            Controller::ServiceAccount => &[("", "namespaces"), ("", "serviceaccounts")],
+            Controller::RootCa => &[("", "namespaces"), ("", "configmaps")],
+            Controller::ResourceQuota => &[("", "resourcequotas")],
+            Controller::Certificates => &[("certificates.k8s.io", "certificatesigningrequests")],
+            Controller::ClusterRoleAggregation => &[("rbac.authorization.k8s.io", "clusterroles")],
+            Controller::PolicyStatus => &[("admissionregistration.k8s.io", "validatingadmissionpolicies")],
+        }
+    }
 }
 
 /// What to run, and how.

@@ -42,6 +42,16 @@ impl VersionSchema {
 /// The schemas of all versions of a definition, by version.
 pub type VersionSchemas = Arc<[(String, Arc<VersionSchema>)]>;
 
+/// Who declares a type by its schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Declaration {
+    /// A stored CustomResourceDefinition, which may change and go.
+    #[default]
+    Stored,
+    /// The program that serves it. No stored definition takes its place.
+    Compiled,
+}
+
 /// A custom resource in one version of its definition.
 pub struct CustomType {
     schema: Arc<VersionSchema>,
@@ -61,6 +71,7 @@ pub struct CustomType {
     pub scale: Option<ScalePaths>,
     /// Whether the definition is being deleted, and nothing new may come.
     pub terminating: bool,
+    pub declaration: Declaration,
 }
 
 /// Where the `scale` subresource finds its values, each a path such as `.spec.replicas`.
@@ -101,6 +112,7 @@ impl CustomType {
             converter: None,
             scale: None,
             terminating: false,
+            declaration: Declaration::Stored,
         }
     }
 

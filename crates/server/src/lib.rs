@@ -20,6 +20,7 @@ mod registry;
 mod request_info;
 mod server;
 
+pub use discovery::KUBERNETES_VERSION;
 pub use encryption::StorageEncryption;
 pub use local::LocalService;
 pub use lookup::StoredObjects;

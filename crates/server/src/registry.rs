@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bailiwick_machinery::custom::Declaration;
 use bailiwick_machinery::resource::{GroupResource, Resource, SelectableField, Storage};
 use bailiwick_machinery::strategy::Strategy;
 use bailiwick_machinery::versions::compare_versions;
@@ -160,7 +161,10 @@ impl Registry {
         for name in names {
             let Some(plurals) = versions.get_mut(&name) else { continue };
             // What is built in cannot be defined away.
-            if plurals.get(plural).is_some_and(|served| served.resource.custom.is_some()) {
+            let defined = |served: &Arc<Served>| {
+                served.resource.custom.as_ref().is_some_and(|custom| custom.declaration == Declaration::Stored)
+            };
+            if plurals.get(plural).is_some_and(defined) {
                 plurals.remove(plural);
             }
             if plurals.is_empty() {

@@ -8,6 +8,7 @@ mod explain;
 mod flow;
 mod nonresource;
 mod respond;
+mod trace;
 
 pub use audit::AuditedBody;
 pub use flow::FlowLimits;
@@ -34,6 +35,7 @@ use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_store as store;
+use bailiwick_traces::{Span, Tracer};
 use bytes::Bytes;
 use futures::FutureExt;
 use http::header::{AUTHORIZATION, HeaderValue, STRICT_TRANSPORT_SECURITY};
@@ -80,6 +82,8 @@ pub struct Config {
     pub address: String,
     /// What browsers are told about HTTPS.
     pub strict_transport_security: Option<HeaderValue>,
+    /// What keeps traces of requests; none are kept without it.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 /// The API server.
@@ -158,9 +162,14 @@ impl ApiServer {
         }
     }
 
+    /// Fails `/readyz`, so that load balancers look for others. Everything else goes on.
+    pub fn announce_shutdown(&self) {
+        self.shutting_down.store(true, Ordering::Release);
+    }
+
     /// Fails `/readyz` and ends all watches, so that connections can drain.
     pub fn begin_shutdown(&self) {
-        self.shutting_down.store(true, Ordering::Release);
+        self.announce_shutdown();
         self.caches.close_watchers();
     }
 
@@ -194,7 +203,9 @@ impl ApiServer {
                 Err(ApiError::internal("the server could not serve the request"))
             }
         };
+        let span = exchange.span.take();
         let mut response = exchange.finish(outcome, &parts, &query).await;
+        trace::end(span, &parts, &response);
         if let Some(value) = &self.config.strict_transport_security {
             response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, value.clone());
         }
@@ -227,10 +238,12 @@ impl ApiServer {
         let user = match self.authenticate(parts, connection).await {
             Ok(user) => user,
             Err(refusal) => {
+                exchange.span = trace::begin(self.config.tracer.as_ref(), parts, None);
                 exchange.identified(self, parts, info, connection, audit::Sender::Unknown).await?;
                 return Err(refusal);
             }
         };
+        exchange.span = trace::begin(self.config.tracer.as_ref(), parts, Some(&user));
         exchange.identified(self, parts, info, connection, audit::Sender::Known(&user)).await?;
         let user = self.impersonate(parts, user, info, query, &exchange.audit).await?;
         let mut seat = match self.admit(&user, info, query, exchange).await {
@@ -240,14 +253,15 @@ impl ApiServer {
         let turn = seat.as_mut().and_then(Seat::take_turn);
         let mutating = !matches!(info.verb, "get" | "list" | "watch" | "head" | "options");
         let _inflight = self.metrics.begin(mutating);
-        let work = async {
+        let traced = exchange.span.as_ref().map(Span::context);
+        let work = trace::within(traced, async {
             self.authorize(&attributes(&user, info, query), &exchange.audit).await?;
             let body = if mutating { read_body(body).await? } else { Bytes::new() };
             match info.is_resource {
                 true => self.dispatch(parts, query, info, &user, body, exchange).await,
                 false => self.nonresource(parts, query, info, &user).await,
             }
-        };
+        });
         match flow::computing(turn, tokio::time::timeout(self.config.request_timeout, work)).await {
             Ok(answer) => answer.map(|mut answer| {
                 exchange.seat = seat.and_then(|seat| answer.body.hold(seat));

@@ -104,6 +104,9 @@ impl Webhook {
             if let Some(value) = self.endpoint.authorization().await? {
                 request = request.header(AUTHORIZATION, value);
             }
+            if let Some(value) = bailiwick_traces::current_traceparent() {
+                request = request.header("traceparent", value);
+            }
             let request = request.body(Full::from(body)).map_err(|error| failed(error.to_string()))?;
             let response = self.client.request(request).await.map_err(|error| failed(go_reason::of(&error, &url)))?;
             let status = response.status().as_u16();
@@ -149,6 +152,9 @@ impl Webhook {
             .header(ACCEPT, "application/json, */*");
         if let Some(value) = self.endpoint.authorization().await? {
             request = request.header(AUTHORIZATION, value);
+        }
+        if let Some(value) = bailiwick_traces::current_traceparent() {
+            request = request.header("traceparent", value);
         }
         let request = request.body(Full::from(body)).map_err(|error| failed(error.to_string()))?;
         let response = self.client.request(request).await.map_err(|error| failed(reason(&error)))?;

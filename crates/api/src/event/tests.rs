@@ -128,7 +128,7 @@ fn the_newer_api_lets_only_the_series_change() {
 #[test]
 fn both_apis_show_one_stored_event() {
     let mut event = newer(json!({}));
-    NewerEvent.to_storage(&mut event);
+    NewerEvent { ttl_seconds: 1 }.to_storage(&mut event);
     assert_eq!(
         event,
         json!({
@@ -138,7 +138,7 @@ fn both_apis_show_one_stored_event() {
             "action": "a", "reportingComponent": "c", "reportingInstance": "i",
         })
     );
-    NewerEvent.from_storage(&mut event);
+    NewerEvent { ttl_seconds: 1 }.from_storage(&mut event);
     let mut expected = newer(json!({"deprecatedSource": {}}));
     expected["deprecatedFirstTimestamp"] = Value::Null;
     expected["deprecatedLastTimestamp"] = Value::Null;
@@ -148,9 +148,9 @@ fn both_apis_show_one_stored_event() {
 #[test]
 fn an_old_event_read_through_the_newer_api_hides_empty_reporters() {
     let mut event = json!({"apiVersion": "v1", "metadata": {}, "involvedObject": {"name": "x"}});
-    CoreEvent.default(&mut event);
+    CoreEvent { ttl_seconds: 1 }.default(&mut event);
     assert_eq!(event["reportingComponent"], "");
-    NewerEvent.from_storage(&mut event);
+    NewerEvent { ttl_seconds: 1 }.from_storage(&mut event);
     assert_eq!(event.get("reportingController"), None);
     assert_eq!(event["regarding"], json!({"name": "x"}));
     assert_eq!(event["eventTime"], Value::Null);

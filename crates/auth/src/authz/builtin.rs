@@ -53,6 +53,29 @@ impl Authorizer for AlwaysAllow {
     }
 }
 
+/// Whoever has credentials may do everything: for a control plane without roles whose clients trust each other.
+pub struct AnyAuthenticated;
+
+impl Authorizer for AnyAuthenticated {
+    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        if attributes.user.in_group(UserInfo::AUTHENTICATED) {
+            Decision::Allow(Reason::None)
+        } else {
+            Decision::NoOpinion(Reason::None)
+        }
+    }
+
+    fn rules_for(&self, user: &UserInfo, _namespace: &str, rules: &mut Rules) {
+        if user.in_group(UserInfo::AUTHENTICATED) {
+            rules.rules.extend(EVERYTHING.iter().cloned());
+        }
+    }
+
+    fn explain(&self, attributes: &Attributes<'_>) -> Step {
+        Step::of("any authenticated", &self.authorize(attributes))
+    }
+}
+
 /// `--authorization-mode=AlwaysDeny`: everybody but `system:masters` is refused.
 pub struct AlwaysDeny;
 

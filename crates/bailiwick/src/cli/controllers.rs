@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bailiwick::CustomSigner;
 use bailiwick_auth::pki::CertificateAuthority;
-use bailiwick_controllers::{Options, Signing};
+use bailiwick_controllers::{Controller, LeaderElection, Options, Signing};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 /// Run the generic controllers against the server of a kubeconfig (one that runs with --no-controllers).
@@ -14,6 +14,9 @@ pub struct Args {
     /// The server and the credentials to use; they need to be those of an administrator.
     #[arg(long)]
     kubeconfig: PathBuf,
+    /// Of several such programs one works and the others wait, by the Lease bailiwick-controllers in kube-system.
+    #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    leader_elect: bool,
     /// PEM bundle to publish as kube-root-ca.crt in every namespace, instead of the kubeconfig's.
     #[arg(long)]
     root_ca_file: Option<PathBuf>,
@@ -47,15 +50,50 @@ async fn controllers(args: Args) -> anyhow::Result<()> {
     let client = kube::Client::try_from(config)?;
     let version = client.apiserver_version().await.context("the server does not answer")?;
     tracing::info!(server = version.git_version, "connected");
-    let options = Options { root_ca, signing: signing(&args)?, ..Options::default() };
-    bailiwick_controllers::run(client, options, async {
-        match super::serve::stop_signal().await {
+    let controllers = useful(&client).await?;
+    let options = Options { controllers, root_ca, signing: signing(&args)?, ..Options::default() };
+    let told_to_end = async {
+        match bailiwick::stop_signal().await {
             Ok(signal) => tracing::info!(signal, "stopping"),
             Err(error) => tracing::error!(%error, "cannot wait for signals"),
         }
-    })
-    .await;
+    };
+    if args.leader_elect {
+        bailiwick_controllers::run_elected(client, options, LeaderElection::of_controllers(), told_to_end).await;
+    } else {
+        bailiwick_controllers::run(client, options, told_to_end).await;
+    }
     Ok(())
+}
+
+/// The controllers that have something to do at this server. Definitions are looked after by the server itself.
+async fn useful(client: &kube::Client) -> anyhow::Result<Vec<Controller>> {
+    let mut useful = Vec::new();
+    for controller in Controller::ALL.into_iter().filter(|c| *c != Controller::CustomResourceDefinition) {
+        let mut served = true;
+        for (group, plural) in controller.needs() {
+            served &= is_served(client, group, plural).await.context("the server does not say what it serves")?;
+        }
+        if served {
+            useful.push(controller);
+        } else {
+            tracing::info!(?controller, "has nothing to do at this server");
+        }
+    }
+    Ok(useful)
+}
+
+/// Whether the server has the resource in version v1, in which it would have everything that controllers need.
+async fn is_served(client: &kube::Client, group: &str, plural: &str) -> kube::Result<bool> {
+    let listed = match group {
+        "" => client.list_core_api_resources("v1").await,
+        group => client.list_api_group_resources(&format!("{group}/v1")).await,
+    };
+    match listed {
+        Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == plural)),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The authorities that the flags name.

@@ -4,9 +4,10 @@ mod admission;
 mod audit;
 mod authentication;
 mod authorization;
+mod composition;
 mod encryption;
 mod flow_control;
-mod store;
+pub mod store;
 mod tls;
 mod webhooks;
 
@@ -15,7 +16,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use bailiwick::{ControlPlane, Controller};
+use bailiwick::{ControlPlane, Controller, TracingOptions};
+
+use crate::cli::duration;
 
 /// Run the API server. The first start makes a CA, certificates and <data-dir>/admin.kubeconfig.
 #[derive(clap::Args)]
@@ -28,12 +31,23 @@ pub struct Args {
     /// The address to serve HTTPS on; port 0 picks a free port, and admin.kubeconfig says which.
     #[arg(long, default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Seconds a request other than a watch may take.
-    #[arg(long, default_value_t = 60)]
-    request_timeout_seconds: u64,
+    /// YAML file of flags by name; those of the command line win.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// How long a request other than a watch may take.
+    #[arg(long, default_value = "1m0s", value_parser = duration::parse)]
+    request_timeout: Duration,
+    /// How long to go on serving when told to end, with /readyz failing, so that load balancers take notice.
+    #[arg(long, default_value = "0s", value_parser = duration::parse)]
+    shutdown_delay_duration: Duration,
+    /// File with a TracingConfiguration: where spans of requests are sent by OTLP, and of how many.
+    #[arg(long)]
+    tracing_config_file: Option<PathBuf>,
     /// Serve the API only; run the controllers elsewhere with `bailiwick controllers`.
     #[arg(long)]
     no_controllers: bool,
+    #[command(flatten)]
+    composition: composition::Flags,
     #[command(flatten)]
     store: store::Flags,
     #[command(flatten)]
@@ -60,41 +74,34 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {
-    let running = ControlPlane::builder(&args.data_dir)
+    let mut builder = args
+        .composition
+        .apply(ControlPlane::builder(&args.data_dir))
         .listen(args.listen)
         .store(args.store.options()?)
         .authentication(args.authentication.options()?)
-        .authorization(args.authorization.options()?)
         .admission(args.admission.options())
         .tls(args.tls.options()?)
         .webhook_dialing(args.webhooks.options())
         .flow_control(args.flow_control.options())
         .encryption(args.encryption.options())
         .audit(args.audit.options(&args.data_dir)?)
-        .request_timeout(Duration::from_secs(args.request_timeout_seconds))
+        .request_timeout(args.request_timeout)
         .limits(args.tls.limits())
         .controllers(if args.no_controllers { &[] } else { &Controller::ALL })
-        .start()
-        .await?;
+        .shutdown_delay(args.shutdown_delay_duration)
+        .tracing(args.tracing_config_file.map_or(TracingOptions::Off, TracingOptions::ConfigFile));
+    if let Some(authorization) = args.authorization.options()? {
+        builder = builder.authorization(authorization);
+    }
+    let running = builder.start().await?;
     println!(
         "bailiwick is ready at {}; try: kubectl --kubeconfig {} get namespaces",
         running.url,
         running.kubeconfig.display()
     );
-    tokio::select! {
-        signal = stop_signal() => tracing::info!(signal = signal?, "stopping"),
-        reason = running.failed() => anyhow::bail!("the store failed and the process ends so that it can recover: {reason}"),
-    }
-    running.stop().await;
-    Ok(())
-}
-
-pub(super) async fn stop_signal() -> anyhow::Result<&'static str> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    })
+    running
+        .until_signal()
+        .await
+        .map_err(|reason| anyhow::anyhow!("the store failed and the process ends so that it can recover: {reason}"))
 }

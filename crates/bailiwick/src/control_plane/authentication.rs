@@ -28,6 +28,7 @@ pub use oidc::OidcOptions;
 pub use service_account::ServiceAccountOptions;
 pub use signers::CustomSigner;
 
+use super::composition::Parts;
 use super::{Error, read};
 use crate::authentication_trust::Trust;
 use crate::background::Background;
@@ -101,13 +102,14 @@ impl AuthenticationOptions {
         Ok(roots)
     }
 
-    /// Puts the authenticators together, for a server that is reached at `url`.
+    /// Puts the authenticators together, for a server that is reached at `url`; the caller's `own` are asked last.
     pub(super) fn build(
         &self,
         pki: &Pki,
         lookup: &Arc<StoredObjects>,
         roots: RootCertStore,
         url: &str,
+        own: &mut Parts,
     ) -> Result<Authentication, Error> {
         let issuers = self.service_accounts.issuers(url)?;
         let audiences: Arc<[String]> =
@@ -130,11 +132,13 @@ impl AuthenticationOptions {
             audiences.clone(),
             lookup.clone(),
         )));
+        local.append(&mut own.authenticators);
         let mut remote: Vec<Arc<dyn RemoteAuthenticator>> = Vec::new();
         let anonymous = self.issuers_and_anonymous(&issuers, &audiences, &mut remote, &mut background)?;
         if let Some(options) = &self.webhook {
             remote.push(Arc::new(options.build(&audiences)?));
         }
+        remote.append(&mut own.remote_authenticators);
         Ok(Authentication {
             authenticator: RequestAuthenticator::new(local, anonymous).with_remote(remote),
             issuer,

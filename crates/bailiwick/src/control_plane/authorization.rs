@@ -8,7 +8,9 @@ use std::time::Duration;
 use bailiwick_auth::authz::config::{self, AuthorizerConfig, ConfigError, WebhookConfig};
 use bailiwick_auth::authz::rbac::Rbac;
 use bailiwick_auth::authz::webhook::{Options, Version, WebhookAuthorizer};
-use bailiwick_auth::authz::{AlwaysAllow, AlwaysDeny, Authorizers, BasicAccess, Link, OnError, SystemMasters};
+use bailiwick_auth::authz::{
+    AlwaysAllow, AlwaysDeny, AnyAuthenticated, Authorizer, Authorizers, BasicAccess, Link, OnError, SystemMasters,
+};
 use bailiwick_webhook::{Endpoint, KubeconfigError, Webhook};
 
 use crate::background::Background;
@@ -57,6 +59,8 @@ pub enum AuthorizationMode {
     AlwaysAllow,
     /// Nobody may do anything.
     AlwaysDeny,
+    /// Whoever has credentials may do everything.
+    Authenticated,
     /// Somebody else is asked.
     Webhook(WebhookOptions),
 }
@@ -95,11 +99,22 @@ impl AuthorizationOptions {
     }
 
     /// Puts the authorizers together; `rbac` is fed with the stored roles and bindings.
-    pub(super) fn build(&self, rbac: Rbac, stored: StoredRoles) -> Result<Authorization, AuthorizationError> {
-        let parts = Parts { rbac, stored };
+    /// `own` are the caller's authorizers, asked first.
+    pub(super) fn build(
+        &self,
+        rbac: Rbac,
+        stored: StoredRoles,
+        mut own: Vec<Arc<dyn Authorizer>>,
+    ) -> Result<Authorization, AuthorizationError> {
+        if let AuthorizerOptions::Modes(modes) = &self.authorizers
+            && modes.contains(&AuthorizationMode::Authenticated)
+        {
+            own.push(Arc::new(AnyAuthenticated));
+        }
+        let parts = Parts { rbac, stored, own };
         match &self.authorizers {
             AuthorizerOptions::Modes(modes) => {
-                let chain = parts.chain(modes.iter().map(AuthorizationMode::config))?;
+                let chain = parts.chain(modes.iter().filter_map(AuthorizationMode::config))?;
                 Ok(Authorization { authorizers: Authorizers::with_roles(chain, parts.rbac), background: None })
             }
             AuthorizerOptions::ConfigFile(path) => self.build_from(path.clone(), parts),
@@ -118,11 +133,13 @@ impl AuthorizationOptions {
 }
 
 impl AuthorizationMode {
-    fn config(&self) -> AuthorizerConfig {
-        match self {
+    /// As a configuration file would say it; `None` for what upstream's files cannot say.
+    fn config(&self) -> Option<AuthorizerConfig> {
+        Some(match self {
             Self::Rbac => AuthorizerConfig::Rbac,
             Self::AlwaysAllow => AuthorizerConfig::AlwaysAllow,
             Self::AlwaysDeny => AuthorizerConfig::AlwaysDeny,
+            Self::Authenticated => return None,
             Self::Webhook(options) => AuthorizerConfig::Webhook(WebhookConfig {
                 name: "default".to_owned(),
                 kubeconfig: options.kubeconfig.clone(),
@@ -133,7 +150,7 @@ impl AuthorizationMode {
                 on_error: OnError::NoOpinion,
                 match_conditions: Vec::new(),
             }),
-        }
+        })
     }
 }
 
@@ -141,6 +158,8 @@ impl AuthorizationMode {
 struct Parts {
     rbac: Rbac,
     stored: StoredRoles,
+    /// Asked before those configured.
+    own: Vec<Arc<dyn Authorizer>>,
 }
 
 impl Parts {
@@ -150,6 +169,7 @@ impl Parts {
         if self.stored == StoredRoles::Absent {
             chain.push(Link::Local(Box::new(BasicAccess)));
         }
+        chain.extend(self.own.iter().map(|authorizer| Link::Local(Box::new(authorizer.clone()))));
         for authorizer in configured {
             chain.push(match authorizer {
                 AuthorizerConfig::Rbac => Link::Local(Box::new(self.rbac.clone())),

@@ -134,6 +134,8 @@ async fn create(api: &Api<DynamicObject>, name: &str, (group, version): &GroupVe
     match api.create(&params, &record).await {
         // Another server was faster; it writes the status too.
         Err(error) if is_already_there(&error) => return Ok(()),
+        // A server may do without such records.
+        Err(error) if is_not_found(&error) => return Ok(()),
         other => drop(other?),
     }
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

@@ -7,6 +7,7 @@ use bailiwick_flowcontrol::{Classified, Seat};
 use bailiwick_machinery::audit::AuditContext;
 use bailiwick_machinery::media::{self, MediaType};
 use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_traces::Span;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
     RETRY_AFTER, USER_AGENT, VARY, WARNING,
@@ -85,6 +86,8 @@ pub struct Exchange {
     pub classified: Option<Classified>,
     /// The request's right to run, until its answer is complete.
     pub seat: Option<Seat>,
+    /// The request's span, where it is traced.
+    pub span: Option<Span>,
 }
 
 impl Exchange {
@@ -99,7 +102,16 @@ impl Exchange {
             Some(_) => (AuditContext::undecided(), Some(Timestamp::now())),
             None => (AuditContext::off(), None),
         };
-        Self { audit_id, warnings: Vec::new(), audit, received, recorder: None, classified: None, seat: None }
+        Self {
+            audit_id,
+            warnings: Vec::new(),
+            audit,
+            received,
+            recorder: None,
+            classified: None,
+            seat: None,
+            span: None,
+        }
     }
 
     /// It is known who sent the request, so the policy can tell whether it is recorded.

@@ -39,13 +39,14 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl Flags {
-    pub fn options(&self) -> anyhow::Result<AuthorizationOptions> {
+    /// What was asked for; `None` if nothing was.
+    pub fn options(&self) -> anyhow::Result<Option<AuthorizationOptions>> {
         if let Some(path) = &self.authorization_config {
-            return Ok(AuthorizationOptions::config_file(path));
+            return Ok(Some(AuthorizationOptions::config_file(path)));
         }
         if self.authorization_mode.is_empty() {
             self.no_webhook()?;
-            return Ok(AuthorizationOptions::default());
+            return Ok(None);
         }
         let mut modes: Vec<AuthorizationMode> = Vec::new();
         for mode in &self.authorization_mode {
@@ -66,7 +67,7 @@ impl Flags {
         if !modes.iter().any(|mode| matches!(mode, AuthorizationMode::Webhook(_))) {
             self.no_webhook()?;
         }
-        Ok(AuthorizationOptions::modes(modes))
+        Ok(Some(AuthorizationOptions::modes(modes)))
     }
 
     fn no_webhook(&self) -> anyhow::Result<()> {
