@@ -52,6 +52,9 @@ pub fn run(args: &Args) -> Result<()> {
             println!("npm packages of {program} could not be had, its tests will be skipped: {error:#}");
         }
     }
+    if let Err(error) = promtool(&dir) {
+        println!("promtool could not be had, the alerts of deploy/ will not be checked: {error:#}");
+    }
     println!("tools are in {}", dir.display());
     Ok(())
 }
@@ -107,4 +110,23 @@ fn npm(program: &str, tools: &Path) -> Result<()> {
         .context("npm (Node 20 or newer) is not on PATH")?;
     anyhow::ensure!(status.success(), "npm install failed ({status})");
     Ok(std::fs::rename(beside, package)?)
+}
+
+/// Takes promtool out of Debian's package of Prometheus, unless it is there. Installs nothing in the system.
+fn promtool(tools: &Path) -> Result<()> {
+    let program = tools.join("promtool");
+    if program.is_file() {
+        return Ok(());
+    }
+    println!("fetching promtool …");
+    let scratch = tools.join("promtool.new");
+    std::fs::create_dir_all(&scratch)?;
+    let script = "apt-get download prometheus && dpkg -x prometheus_*.deb . && mv usr/bin/promtool ../promtool";
+    let status = std::process::Command::new("sh").args(["-c", script]).current_dir(&scratch).status();
+    std::fs::remove_dir_all(&scratch)?;
+    anyhow::ensure!(
+        status.context("running apt-get")?.success(),
+        "no package prometheus (Debian and its kin have one)"
+    );
+    Ok(())
 }

@@ -176,4 +176,21 @@ fn append_process_metrics(text: &mut String) {
     let _ = writeln!(text, "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {resident}");
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |dir| dir.count());
     let _ = writeln!(text, "# TYPE process_open_fds gauge\nprocess_open_fds {open}");
+    if let Some(most) = open_files_limit() {
+        let _ = writeln!(text, "# TYPE process_max_fds gauge\nprocess_max_fds {most}");
+    }
+    // Counted from when the machine started, whose time `/proc/stat` has.
+    let machine = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let machine = machine.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok());
+    if let Some(machine) = machine {
+        let started = machine + number(19) / TICKS_PER_SECOND;
+        let _ = writeln!(text, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {started}");
+    }
+}
+
+/// How many files this process may have open; `None` where there is no limit.
+fn open_files_limit() -> Option<u64> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
 }

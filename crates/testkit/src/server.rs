@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -86,6 +86,13 @@ impl Server {
             let _ = process.kill();
             let _ = process.wait();
         }
+    }
+
+    /// Ends the server as an operator does, by SIGTERM, keeping its data, and gives how it ended.
+    pub fn terminate(&mut self) -> Result<ExitStatus> {
+        let mut process = self.process.take().context("the server does not run")?;
+        crate::Program::new("kill").args(["-TERM", &process.id().to_string()]).run()?;
+        Ok(process.wait()?)
     }
 
     /// Starts the server again after [`Server::kill`], at the same address and with the same data.
