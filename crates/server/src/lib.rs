@@ -19,6 +19,7 @@ mod present;
 mod registry;
 mod request_info;
 mod server;
+mod wake;
 
 pub use discovery::KUBERNETES_VERSION;
 pub use encryption::StorageEncryption;

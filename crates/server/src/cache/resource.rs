@@ -10,6 +10,7 @@ use bytes::Bytes;
 use imbl::OrdMap;
 
 use super::{Event, Filter, KeyLayout, Object, Watcher};
+use crate::wake;
 
 /// What a cache must know of its resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,7 +115,7 @@ impl ResourceCache {
             State::Loading(missed) => missed.extend(events.cloned()),
             State::Ready(ready) => events.for_each(|event| self.apply_ready(ready, event, &mut waiting)),
         }
-        waiting.into_iter().for_each(Waker::wake);
+        wake::together(|| waiting.into_iter().for_each(Waker::wake));
     }
 
     fn apply_ready(&self, ready: &mut Ready, event: &store::Event, waiting: &mut Vec<Waker>) {

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bailiwick_flowcontrol::StreamingSeat;
 use bailiwick_machinery::continue_token::ContinueToken;
@@ -126,21 +127,35 @@ pub struct ListBody {
     started: bool,
     finished: bool,
     any: bool,
+    /// Whether a frame went out since others last had their turn.
+    sent: bool,
     /// Held until the last object is encoded: that is the work of a list.
     seat: Option<StreamingSeat>,
 }
 
 impl ListBody {
     fn new(encoder: Encoder, found: Found) -> Self {
-        Self { encoder, found, encoded: Bytes::new(), started: false, finished: false, any: false, seat: None }
+        let (encoded, started, finished, any, sent) = (Bytes::new(), false, false, false, false);
+        Self { encoder, found, encoded, started, finished, any, sent, seat: None }
     }
 
     pub fn hold(&mut self, seat: StreamingSeat) {
         self.seat = Some(seat);
     }
 
-    /// The next stretch of the answer; `None` when all is sent.
-    pub fn next_chunk(&mut self) -> Option<Bytes> {
+    /// The next stretch of the answer; `None` when all is sent. Goes to the back of the queue after each: a connection that
+    /// takes all it is given would otherwise keep a core for a whole list, and a hundred of them everybody else waiting.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if std::mem::take(&mut self.sent) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let frame = self.next_chunk();
+        self.sent = frame.is_some() && !(self.finished && self.encoded.is_empty());
+        Poll::Ready(frame)
+    }
+
+    fn next_chunk(&mut self) -> Option<Bytes> {
         if self.encoded.len() < FRAME_BYTES && !self.finished {
             self.encode();
         }

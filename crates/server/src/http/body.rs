@@ -72,7 +72,7 @@ impl Body for ResponseBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let chunk = match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().filter(|b| !b.is_empty())),
-            Self::List(list) => Poll::Ready(list.next_chunk()),
+            Self::List(list) => list.poll_chunk(cx),
             Self::Watch(watch) => watch.poll_chunk(cx),
             Self::Document(document) => Poll::Ready(document.next_chunk()),
             Self::Gzip(gzip) => return Pin::new(gzip.as_mut()).poll_frame(cx),

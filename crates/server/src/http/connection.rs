@@ -178,8 +178,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         // Whoever woke this task has probably woken others that will have something to send on it too: going to the
-        // back of the queue once lets all of that leave together.
-        if !std::mem::replace(&mut this.waited, true) {
+        // back of the queue once lets all of that leave together. Who is alone would only wait.
+        if this.executor.is_shared() && !std::mem::replace(&mut this.waited, true) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -13,6 +13,8 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use futures::task::AtomicWaker;
 
+use crate::wake;
+
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Says of one request whether its answer is a long stream. The request's handler sets it.
@@ -66,6 +68,11 @@ impl StreamExecutor {
     /// Whether no stream is open.
     pub fn is_idle(&self) -> bool {
         self.lock().open == 0
+    }
+
+    /// Whether several streams are open.
+    pub fn is_shared(&self) -> bool {
+        self.lock().open > 1
     }
 
     /// How many requests the connection has brought.
@@ -156,7 +163,9 @@ struct Signal {
 impl Wake for Signal {
     fn wake(self: Arc<Self>) {
         self.woken.store(true, Ordering::Release);
-        self.connection.wake();
+        if let Some(connection) = self.connection.take() {
+            wake::note(connection);
+        }
     }
 }
 
