@@ -7,6 +7,7 @@
 mod audit;
 mod flood;
 mod policies;
+mod projects;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,6 +57,9 @@ pub struct Args {
     /// Be the flooding client (what `--flood` starts).
     #[arg(long, hide = true)]
     pub flood_from_here: Option<String>,
+    /// Measure this many project control planes, each with a namespace and ten objects; nothing else.
+    #[arg(long)]
+    pub projects: Option<u32>,
 }
 
 /// One thing measured on both servers.
@@ -162,6 +166,9 @@ pub fn run(args: &Args) -> Result<()> {
         Some(binary) => binary.clone(),
         None => build_release()?,
     };
+    if let Some(projects) = args.projects {
+        return projects::run(&binary, projects);
+    }
     if args.flood {
         return floods(&binary, args);
     }

@@ -55,6 +55,34 @@ pub trait Plugin: Send + Sync {
     }
 }
 
+/// A plugin that several chains share.
+#[async_trait]
+impl Plugin for Arc<dyn Plugin> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn handles(&self, operation: Operation, phase: Phase) -> bool {
+        (**self).handles(operation, phase)
+    }
+
+    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
+        (**self).concerns(attributes)
+    }
+
+    fn has_effects(&self) -> bool {
+        (**self).has_effects()
+    }
+
+    async fn mutate(&self, attributes: &mut Attributes<'_>, lookup: &dyn Lookup) -> ApiResult<()> {
+        (**self).mutate(attributes, lookup).await
+    }
+
+    async fn validate(&self, attributes: &Attributes<'_>, lookup: &dyn Lookup, effects: &mut Effects) -> ApiResult<()> {
+        (**self).validate(attributes, lookup, effects).await
+    }
+}
+
 /// How a namespace stands to new content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceState {

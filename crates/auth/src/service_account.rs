@@ -160,7 +160,7 @@ pub fn credential_id(jti: &str) -> String {
 #[derive(Debug)]
 pub struct TokenIssuer {
     /// May be replaced while we run.
-    key: ArcSwap<SigningKey>,
+    key: Arc<ArcSwap<SigningKey>>,
     issuer: String,
     audiences: Arc<[String]>,
     /// `--service-account-max-token-expiration`; longer requests are cut with a warning.
@@ -178,7 +178,12 @@ pub struct Subject<'a> {
 impl TokenIssuer {
     /// `audiences` are the server's own, given to tokens that ask for none.
     pub fn new(key: SigningKey, issuer: String, audiences: Arc<[String]>, max_expiration_seconds: Option<i64>) -> Self {
-        Self { key: ArcSwap::from_pointee(key), issuer, audiences, max_expiration_seconds }
+        Self { key: Arc::new(ArcSwap::from_pointee(key)), issuer, audiences, max_expiration_seconds }
+    }
+
+    /// The same key under another name: tokens of the one are none of the other's.
+    pub fn renamed(&self, issuer: String, audiences: Arc<[String]>) -> Self {
+        Self { key: self.key.clone(), issuer, audiences, max_expiration_seconds: self.max_expiration_seconds }
     }
 
     /// Signs with this key from now on.

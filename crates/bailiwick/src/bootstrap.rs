@@ -15,12 +15,15 @@ use crate::flow_objects;
 const AGENT: &str = "kube-apiserver";
 
 /// Namespaces that always exist.
-const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
+pub(crate) const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// The name of the server to itself.
+pub(crate) const OWN_USER: &str = "system:apiserver";
 
 /// Who the server is to itself.
 pub(crate) fn own_user() -> UserInfo {
     UserInfo {
-        name: "system:apiserver".into(),
+        name: OWN_USER.into(),
         groups: vec![UserInfo::MASTERS.into(), UserInfo::AUTHENTICATED.into()],
         ..UserInfo::default()
     }
@@ -35,7 +38,7 @@ pub async fn ensure_objects(server: &Arc<ApiServer>) -> Result<(), String> {
     }
     roles::ensure(server, &connection).await?;
     flow_objects::ensure(server, &connection).await?;
-    for (group, version) in server.group_versions() {
+    for (group, version) in server.root().group_versions() {
         let service = api_service(&group, &version);
         let name = format!("{version}.{group}");
         let path = "/apis/apiregistration.k8s.io/v1/apiservices";

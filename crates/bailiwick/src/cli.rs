@@ -10,6 +10,7 @@ mod doctor;
 mod duration;
 mod encryption;
 mod kube_apiserver;
+mod project;
 mod serve;
 mod snapshot;
 
@@ -61,6 +62,9 @@ enum Command {
     /// Rotate the keys that secrets are encrypted with, and re-encrypt.
     #[command(subcommand)]
     Encryption(encryption::Command),
+    /// Projects: control planes of their own on one server.
+    #[command(subcommand)]
+    Project(project::Command),
     /// Save, restore and inspect backups of the embedded store.
     #[command(subcommand)]
     Snapshot(snapshot::Command),
@@ -118,6 +122,7 @@ fn execute(cli: Cli, notes: &[String]) -> anyhow::Result<ExitCode> {
         Command::Crd(command) => crd::run(command),
         Command::Doctor(args) => return doctor::run(args),
         Command::Encryption(command) => encryption::run(command),
+        Command::Project(command) => project::run(command),
         Command::Snapshot(command) => snapshot::run(command),
     };
     done.map(|()| ExitCode::SUCCESS)

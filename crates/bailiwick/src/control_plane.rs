@@ -13,6 +13,7 @@ mod tls;
 mod traces;
 mod webhooks;
 
+pub(crate) use admission::AdmissionPlan;
 pub use admission::{AdmissionError, AdmissionOptions};
 use audit::AuditOptions;
 pub use authentication::{
@@ -38,6 +39,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bailiwick_admission::Plugin;
 use bailiwick_apiextensions::conversion::WebhookConverters;
+use bailiwick_apiextensions::definition::Converters;
 use bailiwick_auth::authn::token_file::TokenFileError;
 use bailiwick_auth::authn::x509::RootsError;
 use bailiwick_auth::authz::rbac::Rbac;
@@ -49,7 +51,9 @@ use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_server::cache::{Caches, Feed};
 use bailiwick_server::http::{Limits, Listener};
-use bailiwick_server::{ApiServer, Config, LocalService, Registry, StorageEncryption, StoredObjects, TenantId};
+use bailiwick_server::{
+    ApiServer, Config, LocalService, Registry, StorageEncryption, StoredObjects, Tenant, TenantId, TenantParts, Tenants,
+};
 use bailiwick_store::Store;
 use bailiwick_store::embedded::{self, EmbeddedStore};
 use bailiwick_traces::Exporting;
@@ -57,6 +61,7 @@ use jiff::Timestamp;
 
 use crate::background::Background;
 use crate::native_type::NativeTypeError;
+use crate::projects::{self, Projects};
 use crate::{authentication_trust, bootstrap, controllers, definitions, rbac_feed, services};
 
 /// Why a control plane could not start. The text says what to do.
@@ -122,6 +127,7 @@ pub struct Builder {
     controllers: Vec<Controller>,
     definitions: Definitions,
     parts: composition::Parts,
+    projects: Projects,
 }
 
 /// Whether CustomResourceDefinitions, where they are among the resources, are put to work.
@@ -160,6 +166,7 @@ impl ControlPlane {
             controllers: Controller::ALL.to_vec(),
             definitions: Definitions::Served,
             parts: composition::Parts::default(),
+            projects: Projects::default(),
         }
     }
 }
@@ -272,6 +279,12 @@ impl Builder {
         self
     }
 
+    /// Whether there are project control planes.
+    pub fn projects(mut self, projects: Projects) -> Self {
+        self.projects = projects;
+        self
+    }
+
     /// Opens the store, makes what a first start needs and serves.
     pub async fn start(mut self) -> Result<Running, Error> {
         self.settle();
@@ -286,7 +299,11 @@ impl Builder {
         let (caches, feed) = Caches::start(store.clone()).await?;
         let own = self.own_resources(store.revision().await?.0)?;
         self.resources.extend(own);
-        let registry = Registry::new(&TenantId::root(), self.resources.clone());
+        let mut resources = self.resources.clone();
+        if self.projects == Projects::Served {
+            resources.extend(projects::resources());
+        }
+        let registry = Registry::new(&TenantId::root(), resources.clone());
         let lookup = Arc::new(StoredObjects::load(&registry, &caches).await?);
         let roots = self.authentication.client_roots(&pki)?;
         let tls_config = Arc::new(ArcSwap::from_pointee(self.tls.build(&pki, &roots)?));
@@ -296,22 +313,51 @@ impl Builder {
         let address = listener.local_addr().map_err(|source| Error::Listen { address: self.listen, source })?;
         let url = format!("https://{}", reachable(address));
         let rbac = Rbac::default();
-        let stored_roles = rbac_feed::connect(&rbac, &registry, &caches).await?;
+        let stored_roles = rbac_feed::connect(&rbac, &registry, &caches, None).await?;
         let authorizers = std::mem::take(&mut self.parts.authorizers);
         let authorization = self.authorization_options().build(rbac, stored_roles, authorizers)?;
         let signing = self.authentication.signing(&pki)?;
         let authentication = self.authentication.build(&pki, &lookup, roots, &url, &mut self.parts)?;
+        let project_authorization = self.authorization_options();
         let audit = self.audit.build()?;
         let (tracer, exporting) = self.tracing.build()?.unzip();
         let (flow_limits, start_flow_control) = self.flow_control.build(&registry, &caches).await?.into_parts();
+        let admission = self.admission.plan()?;
+        let mut further: Vec<Box<dyn Plugin>> = Vec::new();
+        if self.projects == Projects::Served {
+            further.push(Box::new(projects::ProjectOwner));
+        }
+        let root = Tenant::new(
+            &caches,
+            TenantParts {
+                id: TenantId::root(),
+                project: None,
+                authorizers: authorization.authorizers,
+                admission: admission.chain(&registry, &caches, further).await?,
+                issuer: authentication.issuer.clone(),
+                accounts: None,
+                shared_openapi: None,
+                registry,
+                lookup,
+            },
+        );
+        let converters: Arc<dyn Converters> = Arc::new(WebhookConverters);
+        let tenants = (self.projects == Projects::Served).then(|| {
+            let parts = projects::PlanesParts {
+                caches: caches.clone(),
+                authorization: project_authorization,
+                admission,
+                issuer: authentication.issuer,
+                token_keys: authentication.token_keys.clone(),
+                converters: (self.definitions == Definitions::Served).then(|| converters.clone()),
+            };
+            Tenants::new(Box::new(projects::Planes::new(parts, &resources, &pki.ca_pem)))
+        });
         let config = Config {
             authenticator: authentication.authenticator,
-            authorizers: authorization.authorizers,
-            admission: self.admission.build(&registry, &caches).await?,
             auditor: audit.auditor.clone(),
             encryption: encrypted.control.map(|control| -> Arc<dyn StorageEncryption> { control }),
             flow_limits,
-            issuer: authentication.issuer,
             token_keys: authentication.token_keys,
             jwks_uri: self.authentication.service_accounts.jwks_uri.clone(),
             request_timeout: self.request_timeout,
@@ -321,12 +367,16 @@ impl Builder {
             tracer,
         };
         bailiwick_webhook::dial::set_tenants_policy(self.webhooks.policy(&self.store).await);
-        let server = ApiServer::new(registry, caches, lookup, config);
+        let server = ApiServer::new(root, tenants, caches, config);
         let flow_control = start_flow_control(&server);
         if self.definitions == Definitions::Served {
-            definitions::connect(&server, Arc::new(WebhookConverters)).await?;
+            definitions::connect(server.root(), converters).await?;
         }
         bootstrap::ensure_objects(&server).await.map_err(Error::Bootstrap)?;
+        let lifecycle = match self.projects {
+            Projects::Served => Some(projects::start(&server, self.store.settle_time()).await?),
+            Projects::Off => None,
+        };
         let mut background = authentication.background;
         background.extend(authorization.background);
         background.push(authentication_trust::publish(&server, authentication.trust).await.map_err(Error::Bootstrap)?);
@@ -364,6 +414,7 @@ impl Builder {
             exporting,
             shutdown_delay: self.shutdown_delay,
             _background: background,
+            _projects: lifecycle,
             audit,
             _reloading: encrypted.reloading,
             flow_control,
@@ -390,6 +441,7 @@ pub struct Running {
     shutdown_delay: Duration,
     /// Watches files and the like; ends with us.
     _background: Vec<Background>,
+    _projects: Option<projects::Lifecycle>,
     audit: audit::Audit,
     _reloading: Option<encryption::Reloading>,
     flow_control: flow_control::Started,

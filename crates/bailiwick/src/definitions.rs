@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bailiwick_apiextensions::Definition;
 use bailiwick_apiextensions::definition::{Converters, Names};
-use bailiwick_server::ApiServer;
+use bailiwick_server::Tenant;
 use bailiwick_server::cache::{Event, Object};
 use bailiwick_store as store;
 
@@ -20,28 +20,28 @@ struct Served {
 }
 
 /// Serves what is defined, from now on.
-pub async fn connect(server: &Arc<ApiServer>, converters: Arc<dyn Converters>) -> store::Result<()> {
-    let Some(cache) = server.cache_of("apiextensions.k8s.io", "customresourcedefinitions").await? else {
+pub async fn connect(tenant: &Arc<Tenant>, converters: Arc<dyn Converters>) -> store::Result<()> {
+    let Some(cache) = tenant.cache_of("apiextensions.k8s.io", "customresourcedefinitions").await? else {
         return Ok(());
     };
     let served: Mutex<HashMap<Box<str>, Served>> = Mutex::default();
-    // The server holds the cache that holds this subscriber.
-    let server = Arc::downgrade(server);
+    // The control plane may go before the cache that holds this subscriber.
+    let tenant = Arc::downgrade(tenant);
     cache.subscribe(Box::new(move |event| {
-        let Some(server) = server.upgrade() else { return };
+        let Some(tenant) = tenant.upgrade() else { return };
         let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
-        apply(&server, &*converters, &mut served, event);
+        apply(&tenant, &*converters, &mut served, event);
     }));
     Ok(())
 }
 
-fn apply(server: &ApiServer, converters: &dyn Converters, served: &mut HashMap<Box<str>, Served>, event: &Event) {
+fn apply(tenant: &Tenant, converters: &dyn Converters, served: &mut HashMap<Box<str>, Served>, event: &Event) {
     let object: &Object = &event.object;
     // The name of a definition is its plural and group.
     let Some((plural, group)) = object.name().split_once('.') else { return };
     if event.deleted {
         served.remove(object.name());
-        server.redefine(group, plural, &[]);
+        tenant.redefine(group, plural, &[]);
         return;
     }
     let definition = match Definition::parse(object.stored_json()) {
@@ -55,7 +55,7 @@ fn apply(server: &ApiServer, converters: &dyn Converters, served: &mut HashMap<B
         names: definition.accepted_names.clone(),
     };
     if served.get(object.name()) != Some(&now) {
-        server.redefine(group, plural, &definition.resources(object.revision.0, converters));
+        tenant.redefine(group, plural, &definition.resources(object.revision.0, converters));
         served.insert(object.name().into(), now);
     }
 }

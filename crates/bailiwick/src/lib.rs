@@ -12,6 +12,7 @@ mod definitions;
 mod flow_objects;
 mod native_type;
 mod policy_feed;
+mod projects;
 mod rbac_feed;
 mod services;
 mod webhook_feed;
@@ -28,6 +29,7 @@ pub use control_plane::{
 pub use native_type::{Hookable, NativeType, NativeTypeError};
 pub use services::{Service, ServiceContext, ServiceError, Shutdown};
 
+pub use projects::Projects;
 /// The crates whose types appear above, so that a program needs to name only this one.
 pub use {
     bailiwick_admission as admission, bailiwick_auth as auth, bailiwick_machinery as machinery,

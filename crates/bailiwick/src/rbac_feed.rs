@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bailiwick_auth::authz::rbac::{Change, Rbac, RbacKind};
 use bailiwick_server::Registry;
 use bailiwick_server::cache::{Caches, Event};
-use bailiwick_store as store;
+use bailiwick_store::{self as store, Revision};
 
 /// Whether there are stored roles and bindings at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,13 @@ pub enum StoredRoles {
     Absent,
 }
 
-/// Fills the index and subscribes it to changes.
-pub async fn connect(rbac: &Rbac, registry: &Registry, caches: &Arc<Caches>) -> store::Result<StoredRoles> {
+/// Fills the index and subscribes it to changes. What has existed since `base` without being stored is in it already.
+pub async fn connect(
+    rbac: &Rbac,
+    registry: &Registry,
+    caches: &Arc<Caches>,
+    base: Option<Revision>,
+) -> store::Result<StoredRoles> {
     let mut found = StoredRoles::Absent;
     for served in registry.all() {
         let kind = RbacKind::from_plural(&served.resource.plural);
@@ -28,7 +33,11 @@ pub async fn connect(rbac: &Rbac, registry: &Registry, caches: &Arc<Caches>) -> 
         let rbac = rbac.clone();
         let cache = caches.resource(spec).await?;
         cache.mark_decisive();
-        cache.subscribe(Box::new(move |event| apply(&rbac, kind, event)));
+        cache.subscribe(Box::new(move |event| {
+            if event.deleted || base != Some(event.revision()) {
+                apply(&rbac, kind, event);
+            }
+        }));
     }
     Ok(found)
 }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
@@ -101,6 +101,23 @@ impl ClusterRoleAggregation {
     pub async fn run(&self) {
         let settling = self.queue.work("aggregated roles", WORKERS, |name| async move { self.settle(&name).await });
         tokio::join!(self.watch(), settling);
+    }
+
+    /// Gives every role that gathers others what it should have, once: for a control plane that is not followed on its own.
+    /// Roles may gather roles that gather; the write of one is seen and calls for the next.
+    pub async fn settle_all(client: Client) -> Result<Outcome, Error> {
+        let all = Self::new(client);
+        for role in all.api().list(&ListParams::default()).await? {
+            all.known().seen(role);
+        }
+        let gathering: Vec<String> = {
+            let known = all.known();
+            known.roles.iter().filter(|(_, role)| role.gathers.is_some()).map(|(name, _)| name.clone()).collect()
+        };
+        for name in gathering {
+            all.settle(&name).await?;
+        }
+        Ok(Outcome::Done)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

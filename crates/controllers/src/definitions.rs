@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, Object};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
@@ -90,6 +90,24 @@ impl Definitions {
     pub async fn run(&self) {
         let settling = self.queue.work("definitions", WORKERS, |name| async move { self.settle(&name).await });
         tokio::join!(self.watch(), settling, self.api_services.run());
+    }
+
+    /// Settles every definition there is, once: for a control plane that is not followed on its own.
+    pub async fn settle_all(client: Client) -> Result<Outcome, Error> {
+        let definitions = Self::new(client);
+        let all = definitions.api().list(&ListParams::default()).await?;
+        for definition in &all {
+            let accepted = Names::of(&status_of(definition)["acceptedNames"]);
+            definitions.known().used.set(&definition.spec.group, &definition.name_any(), &accepted);
+        }
+        let mut outcome = Outcome::Done;
+        for definition in all.iter().filter(|definition| !is_settled(definition)) {
+            match definitions.settle(&definition.name_any()).await? {
+                Outcome::Done => {}
+                later => outcome = later,
+            }
+        }
+        Ok(outcome)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -265,6 +283,14 @@ fn resource() -> ApiResource {
         kind: "CustomResourceDefinition".into(),
         plural: "customresourcedefinitions".into(),
     }
+}
+
+/// Whether a definition has the names it asks for and is served.
+fn is_settled(definition: &Definition) -> bool {
+    let status = status_of(definition);
+    definition.metadata.deletion_timestamp.is_none()
+        && is_true(status, "Established")
+        && Names::of(&definition.spec.names) == Names::of(&status["acceptedNames"])
 }
 
 fn status_of(definition: &Definition) -> &Value {

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::header::{ACCEPT, ETAG, IF_NONE_MATCH};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use kube::Client;
 use kube::client::Body;
 use kube::core::ApiResource;
 use kube::core::discovery::v2::{
@@ -17,6 +16,7 @@ use kube::core::discovery::v2::{
 };
 
 use crate::error::Error;
+use crate::plane::PlaneClient;
 
 /// The two documents: the core group and all others.
 const DOCUMENTS: [&str; 2] = ["/api", "/apis"];
@@ -122,7 +122,7 @@ fn resource_type(group: &str, version: &str, api_version: &str, found: &APIResou
 
 /// Asks for the catalog and remembers the last answer.
 pub(crate) struct Discovery {
-    client: Client,
+    client: PlaneClient,
     known: Mutex<Known>,
 }
 
@@ -138,8 +138,8 @@ enum Document {
 }
 
 impl Discovery {
-    pub fn new(client: Client) -> Self {
-        Discovery { client, known: Mutex::default() }
+    pub fn new(client: impl Into<PlaneClient>) -> Self {
+        Discovery { client: client.into(), known: Mutex::default() }
     }
 
     /// The last catalog seen; empty before the first [`Discovery::refresh`].
@@ -186,7 +186,7 @@ impl Discovery {
             request = request.header(IF_NONE_MATCH, etag);
         }
         let request = request.body(Body::empty()).map_err(|error| failed(error.to_string()))?;
-        let response = self.client.send(request).await?;
+        let response = self.client.get().send(request).await?;
         let (status, etag) = (response.status(), response.headers().get(ETAG).cloned());
         if status == StatusCode::NOT_MODIFIED {
             return Ok(Document::Unchanged);

@@ -8,6 +8,7 @@ mod absent;
 mod collect;
 mod graph;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,9 +16,12 @@ use kube::Client;
 use tokio::sync::watch;
 
 use self::absent::AbsentOwners;
-use self::graph::{Deletion, Graph, Task, Uid};
+pub(crate) use self::graph::Uid;
+use self::graph::{Deletion, Graph, Task};
 use crate::discovery::{Discovery, ResourceType};
+use crate::error::Error;
 use crate::monitor::{Change, Observer};
+use crate::plane::{Plane, PlaneClient, PlaneQueue};
 use crate::work_queue::WorkQueue;
 
 /// Objects looked at at the same time. Most of the time is spent waiting for the server's disk, which serves many
@@ -31,24 +35,70 @@ const SETTLE: Duration = Duration::from_millis(100);
 
 /// See the module.
 pub(crate) struct GarbageCollector {
-    client: Client,
+    client: PlaneClient,
     discovery: Arc<Discovery>,
     graph: Mutex<Graph>,
     absent: AbsentOwners,
-    to_delete: WorkQueue<Uid>,
-    to_orphan: WorkQueue<Uid>,
+    to_delete: PlaneQueue<Uid>,
+    to_orphan: PlaneQueue<Uid>,
+    /// Whether tasks are put off until a whole list has been seen.
+    held: AtomicBool,
+    /// Whether the types of a project may have changed since they were asked for.
+    types_stale: AtomicBool,
 }
 
 impl GarbageCollector {
     pub fn new(client: Client, discovery: Arc<Discovery>) -> Self {
+        let (to_delete, to_orphan) = (Arc::new(WorkQueue::new()), Arc::new(WorkQueue::new()));
+        Self::of_plane(client.into(), discovery, &Plane::ROOT, &to_delete, &to_orphan)
+    }
+
+    /// The collector of one control plane among many, which share their queues. It works when somebody works on these.
+    pub fn of_plane(
+        client: PlaneClient,
+        discovery: Arc<Discovery>,
+        plane: &Plane,
+        to_delete: &Arc<WorkQueue<(Plane, Uid)>>,
+        to_orphan: &Arc<WorkQueue<(Plane, Uid)>>,
+    ) -> Self {
         GarbageCollector {
             client,
             discovery,
             graph: Mutex::default(),
             absent: AbsentOwners::default(),
-            to_delete: WorkQueue::new(),
-            to_orphan: WorkQueue::new(),
+            to_delete: PlaneQueue::new(plane, to_delete),
+            to_orphan: PlaneQueue::new(plane, to_orphan),
+            held: AtomicBool::new(false),
+            types_stale: AtomicBool::new(true),
         }
+    }
+
+    /// Puts tasks off: what is seen from now on is part of a list.
+    pub fn hold(&self) {
+        self.held.store(true, Ordering::Release);
+    }
+
+    /// The list was seen: now it is known what is missing and what waits.
+    pub fn release(&self) {
+        self.held.store(false, Ordering::Release);
+        let tasks = self.graph().unsettled();
+        self.enqueue(tasks);
+    }
+
+    /// Whether nothing owns or is owned.
+    pub fn is_idle(&self) -> bool {
+        self.graph().is_empty()
+    }
+
+    /// Asks for the types if they may have changed. The root's are asked for by its monitor.
+    pub async fn learn_types(&self) -> Result<(), Error> {
+        if self.types_stale.swap(false, Ordering::AcqRel)
+            && let Err(error) = self.discovery.refresh().await
+        {
+            self.types_stale.store(true, Ordering::Release);
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Works forever, once every type has been listed: before that, a dependent may be unknown.
@@ -57,14 +107,18 @@ impl GarbageCollector {
         if listed.await.is_err() {
             tracing::warn!("some types could not be listed; garbage collection starts without them");
         }
-        let deleting =
-            self.to_delete.work("garbage-collector", WORKERS, |uid| async move { self.attempt_to_delete(&uid).await });
-        let orphaning = self.to_orphan.work("garbage-collector", WORKERS, |uid| async move { self.orphan(&uid).await });
+        let deleting = self
+            .to_delete
+            .shared
+            .work("garbage-collector", WORKERS, |(_, uid)| async move { self.attempt_to_delete(&uid).await });
+        let orphaning =
+            self.to_orphan.shared.work("garbage-collector", WORKERS, |(_, uid)| async move { self.orphan(&uid).await });
         tokio::join!(deleting, orphaning);
     }
 
     /// Looks at owners of unknown kind again, now that kinds may be known.
     pub fn types_changed(&self) {
+        self.types_stale.store(true, Ordering::Release);
         let unknown: Vec<Uid> = self.graph().virtual_nodes().map(|node| node.identity.uid.clone()).collect();
         unknown.into_iter().for_each(|uid| self.to_delete.add(uid));
     }
@@ -75,6 +129,9 @@ impl GarbageCollector {
     }
 
     fn enqueue(&self, tasks: Vec<Task>) {
+        if self.held.load(Ordering::Acquire) {
+            return;
+        }
         for task in tasks {
             match task {
                 Task::Delete(uid) => {

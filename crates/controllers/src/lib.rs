@@ -2,7 +2,7 @@
 //!
 //! They are ordinary clients of the API, in the server's process or far away, and know nothing of its internals.
 //! [`run`] is the entry point; each controller has a module of its own. All share one metadata watch per resource type
-//! (`monitor`), and hold in memory only what they need to know of objects: the garbage collector those that own or are
+//! (`monitor`), all projects share one stream and one queue (`projects`), and hold in memory only what they need to know of objects: the garbage collector those that own or are
 //! owned, the others a few words per namespace. Nothing is polled; between changes nothing runs.
 
 mod certificates;
@@ -16,7 +16,9 @@ mod leader_election;
 mod monitor;
 mod namespace;
 mod per_namespace;
+mod plane;
 mod policy_status;
+mod projects;
 mod requests;
 mod resource_quota;
 mod root_ca;
@@ -40,6 +42,7 @@ pub use crate::leader_election::{LeaderElection, run_elected};
 use crate::monitor::Observer;
 use crate::namespace::Namespaces;
 use crate::policy_status::PolicyStatus;
+use crate::projects::ProjectControllers;
 use crate::resource_quota::ResourceQuotas;
 use crate::root_ca::RootCa;
 use crate::service_account::ServiceAccounts;
@@ -180,6 +183,8 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
             }
         }
     }
+    let projects = ProjectControllers::new(client.clone(), &options);
+    tasks.spawn(async move { projects.run().await });
     if !observers.is_empty() {
         tasks.spawn(monitor::run(client, discovery, observers.into(), all_listed_sender));
     }

@@ -67,7 +67,8 @@ impl PolicyStatus {
         }
     }
 
-    async fn settle(&self, name: &str) -> Result<Outcome, Error> {
+    /// Checks one policy.
+    pub async fn settle(&self, name: &str) -> Result<Outcome, Error> {
         let api = self.api();
         let Some(policy) = api.get_opt(name).await? else { return Ok(Outcome::Done) };
         let generation = policy.metadata.generation.unwrap_or_default();

@@ -32,7 +32,7 @@ const WORKERS: usize = 4;
 const COALESCE: Duration = Duration::from_millis(50);
 
 /// Namespace and name of a quota.
-type Key = (Arc<str>, Arc<str>);
+pub(crate) type Key = (Arc<str>, Arc<str>);
 /// What each quota of a namespace limits, by the quota's name.
 type Limited = BTreeMap<Arc<str>, Vec<String>>;
 
@@ -97,7 +97,8 @@ impl ResourceQuotas {
         }
     }
 
-    async fn count(&self, (namespace, name): &Key) -> Result<(), Error> {
+    /// Counts what a quota limits.
+    pub async fn count(&self, (namespace, name): &Key) -> Result<(), Error> {
         let api: Api<ResourceQuota> = Api::namespaced(self.client.clone(), namespace);
         let Some(mut quota) = api.get_opt(name).await? else { return Ok(()) };
         let hard = hard(&quota);

@@ -58,7 +58,7 @@ impl RootCa {
             match event {
                 Ok(Event::Init) => self.tracker.object_list_started(),
                 Ok(Event::InitApply(map) | Event::Apply(map)) => {
-                    self.tracker.object_present(&map.namespace().unwrap_or_default(), self.is_good(&map));
+                    self.tracker.object_present(&map.namespace().unwrap_or_default(), is_good(&map, &self.bundle));
                 }
                 Ok(Event::Delete(map)) => self.tracker.object_deleted(&map.namespace().unwrap_or_default()),
                 Ok(Event::InitDone) => self.tracker.objects_listed(),
@@ -67,39 +67,44 @@ impl RootCa {
         }
     }
 
-    fn is_good(&self, map: &ConfigMap) -> bool {
-        let described = map.annotations().get(DESCRIPTION_ANNOTATION).is_some_and(|text| !text.is_empty());
-        described && map.data.as_ref().is_some_and(|data| data.len() == 1 && data.get(KEY) == Some(&self.bundle))
-    }
-
     async fn publish(&self, namespace: &str) -> Result<(), Error> {
         if !self.tracker.is_lacking(namespace) {
             return Ok(());
         }
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let data = BTreeMap::from([(KEY.to_owned(), self.bundle.clone())]);
-        let description = (DESCRIPTION_ANNOTATION.to_owned(), DESCRIPTION.to_owned());
-        let Some(mut live) = api.get_opt(NAME).await? else {
-            let metadata = ObjectMeta {
-                name: Some(NAME.to_owned()),
-                annotations: Some(BTreeMap::from([description])),
-                ..ObjectMeta::default()
-            };
-            let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
-            return match api.create(&PostParams::default(), &map).await {
-                Err(error) if !is_settled(&error) => Err(error.into()),
-                _ => Ok(()),
-            };
+        publish(self.client.clone(), &self.bundle, namespace).await
+    }
+}
+
+fn is_good(map: &ConfigMap, bundle: &str) -> bool {
+    let described = map.annotations().get(DESCRIPTION_ANNOTATION).is_some_and(|text| !text.is_empty());
+    described && map.data.as_ref().is_some_and(|data| data.len() == 1 && data.get(KEY).is_some_and(|it| it == bundle))
+}
+
+/// Makes the map of a namespace what it should be.
+pub(crate) async fn publish(client: Client, bundle: &str, namespace: &str) -> Result<(), Error> {
+    let api: Api<ConfigMap> = Api::namespaced(client, namespace);
+    let data = BTreeMap::from([(KEY.to_owned(), bundle.to_owned())]);
+    let description = (DESCRIPTION_ANNOTATION.to_owned(), DESCRIPTION.to_owned());
+    let Some(mut live) = api.get_opt(NAME).await? else {
+        let metadata = ObjectMeta {
+            name: Some(NAME.to_owned()),
+            annotations: Some(BTreeMap::from([description])),
+            ..ObjectMeta::default()
         };
-        if self.is_good(&live) {
-            return Ok(());
-        }
-        live.data = Some(data);
-        live.annotations_mut().extend([description]);
-        match api.replace(NAME, &PostParams::default(), &live).await {
-            Err(error) if is_conflict(&error) => Err(Error::Changed(format!("{namespace}/{NAME}"))),
-            result => ignore_not_found(result),
-        }
+        let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
+        return match api.create(&PostParams::default(), &map).await {
+            Err(error) if !is_settled(&error) => Err(error.into()),
+            _ => Ok(()),
+        };
+    };
+    if is_good(&live, bundle) {
+        return Ok(());
+    }
+    live.data = Some(data);
+    live.annotations_mut().extend([description]);
+    match api.replace(NAME, &PostParams::default(), &live).await {
+        Err(error) if is_conflict(&error) => Err(Error::Changed(format!("{namespace}/{NAME}"))),
+        result => ignore_not_found(result),
     }
 }
 

@@ -40,13 +40,18 @@ impl ServiceAccounts {
         if !self.tracker.is_lacking(namespace) {
             return Ok(());
         }
-        let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
-        let account = ServiceAccount { metadata, ..ServiceAccount::default() };
-        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        match api.create(&PostParams::default(), &account).await {
-            Err(error) if !is_settled(&error) => Err(error.into()),
-            _ => Ok(()),
-        }
+        create_default(self.client.clone(), namespace).await
+    }
+}
+
+/// Makes the account unless it is there.
+pub(crate) async fn create_default(client: Client, namespace: &str) -> Result<(), Error> {
+    let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
+    let account = ServiceAccount { metadata, ..ServiceAccount::default() };
+    let api: Api<ServiceAccount> = Api::namespaced(client, namespace);
+    match api.create(&PostParams::default(), &account).await {
+        Err(error) if !is_settled(&error) => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

@@ -4,12 +4,14 @@
 //! is loaded when first asked for. A cache answers reads from an immutable snapshot and feeds watchers through bounded
 //! queues; a watcher never waits for another, and a slow one is cut off.
 
+mod base;
 mod event;
 mod feed;
 mod object;
 mod resource;
 mod watcher;
 
+pub use base::BaseObjects;
 pub use event::{Event, EventType, FrameKey};
 pub use feed::{Caches, Feed};
 pub use object::{KeyLayout, Object, UnreadableObject, encode_for_storage};

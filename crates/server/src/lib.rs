@@ -4,6 +4,7 @@
 //! it on the network. It reads through [`cache`] and writes through the store's transactions, and knows resources only by
 //! their descriptors.
 
+mod across;
 pub mod cache;
 mod discovery;
 mod encode;
@@ -16,9 +17,12 @@ mod lookup;
 mod metrics;
 mod openapi;
 mod present;
+mod project_path;
 mod registry;
 mod request_info;
 mod server;
+mod tenant;
+mod tenants;
 mod wake;
 
 pub use discovery::KUBERNETES_VERSION;
@@ -27,4 +31,6 @@ pub use local::LocalService;
 pub use lookup::StoredObjects;
 pub use registry::{Registry, Served, TenantId};
 pub use request_info::RequestInfo;
-pub use server::{ApiServer, Config, Connection, FlowLimits};
+pub use server::{ApiServer, Config, Connection, FlowLimits, PROJECT_ADMINS, project_issuer};
+pub use tenant::{Project, SharedOpenApi, Tenant, TenantParts};
+pub use tenants::{ProjectIdentity, TenantSource, Tenants};

@@ -1,5 +1,6 @@
 //! The server's own metrics, by upstream's names where the meaning is the same.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,23 +143,37 @@ fn duration_histogram() -> Histogram {
     Histogram::new(DURATION_BUCKETS)
 }
 
+/// Counts by resource, over all control planes: how many there are must not decide how long this text is.
 fn append_storage_metrics(text: &mut String, caches: &Caches) {
     use std::fmt::Write;
+    let mut counts: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();
+    for cache in caches.all() {
+        let prefix = String::from_utf8_lossy(&cache.spec.prefix).into_owned();
+        let mut parts = prefix.trim_end_matches('/').split('/').skip(1);
+        let group = parts.next().filter(|group| *group != "core").unwrap_or_default().to_owned();
+        let resource = parts.next().unwrap_or_default().to_owned();
+        let (objects, watchers) = cache.counts();
+        let sum = counts.entry((group, resource)).or_default();
+        *sum = (sum.0 + objects, sum.1 + watchers);
+    }
     let mut write = |name: &str, help: &str, value: &dyn Fn(usize, usize) -> usize| {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
-        for cache in caches.all() {
-            let prefix = String::from_utf8_lossy(&cache.spec.prefix).into_owned();
-            let mut parts = prefix.trim_end_matches('/').split('/').skip(1);
-            let group = parts.next().filter(|group| *group != "core").unwrap_or_default().to_owned();
-            let resource = parts.next().unwrap_or_default().to_owned();
-            let (objects, watchers) = cache.counts();
-            let _ = writeln!(text, "{name}{{group=\"{group}\",resource=\"{resource}\"}} {}", value(objects, watchers));
+        for ((group, resource), (objects, watchers)) in &counts {
+            let value = value(*objects, *watchers);
+            let _ = writeln!(text, "{name}{{group=\"{group}\",resource=\"{resource}\"}} {value}");
         }
     };
-    write("apiserver_resource_objects", "Stored objects by resource", &|objects, _| objects);
+    write("apiserver_resource_objects", "Objects in memory by resource", &|objects, _| objects);
     write("apiserver_registered_watchers", "Watchers by resource", &|_, watchers| watchers);
     let _ = writeln!(text, "# HELP apiserver_store_revision Newest store revision applied to the caches");
     let _ = writeln!(text, "# TYPE apiserver_store_revision gauge\napiserver_store_revision {}", caches.applied());
+}
+
+/// How many project control planes are in memory.
+pub(crate) fn append_tenant_metrics(text: &mut String, open: usize) {
+    use std::fmt::Write;
+    let name = "bailiwick_open_project_control_planes";
+    let _ = writeln!(text, "# HELP {name} Project control planes in memory\n# TYPE {name} gauge\n{name} {open}");
 }
 
 /// What every Prometheus client exports about its process; `/proc` is there on Linux only.

@@ -41,7 +41,8 @@ use jiff::{Span, Timestamp};
 use crate::encode::gzip::GZIP_BYTES_MIN;
 use crate::http::ResponseBody;
 use crate::registry::Registry;
-use crate::server::{Answer, ApiServer};
+use crate::server::Answer;
+use crate::tenant::Tenant;
 use cache::{Index, Key, Stored};
 use document::Encoding;
 use piece::Rendered;
@@ -51,11 +52,13 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
-impl ApiServer {
-    /// The answer to an OpenAPI path; `None` for other paths.
-    pub(crate) async fn openapi_answer(&self, parts: &Parts, path: &str) -> ApiResult<Option<Answer>> {
-        self.openapi.answer(&self.registry.load_full(), parts, path).await
+/// The answer to an OpenAPI path; `None` for other paths.
+pub(crate) async fn answer(tenant: &Tenant, parts: &Parts, path: &str) -> ApiResult<Option<Answer>> {
+    if !path.starts_with("/openapi/") {
+        return Ok(None);
     }
+    let (documents, registry) = tenant.openapi();
+    documents.answer(&registry, parts, path).await
 }
 
 impl OpenApi {

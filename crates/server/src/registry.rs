@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bailiwick_machinery::custom::Declaration;
 use bailiwick_machinery::resource::{GroupResource, Resource, SelectableField, Storage};
 use bailiwick_machinery::strategy::Strategy;
 use bailiwick_machinery::versions::compare_versions;
@@ -12,16 +11,35 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use serde_json::json;
 
-use crate::cache::CacheSpec;
+use crate::cache::{BaseObjects, CacheSpec};
 
 /// The control plane a request addresses; keys of the store begin with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TenantId(Arc<str>);
 
+impl std::borrow::Borrow<str> for TenantId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl TenantId {
+    /// What the ids of all projects begin with.
+    pub const PROJECTS: &'static str = "p-";
+
     /// The control plane at `/`.
     pub fn root() -> Self {
         Self("root".into())
+    }
+
+    /// The control plane of a project. By uid: a later project of the same name has nothing of the earlier one.
+    pub fn project(uid: &str) -> Self {
+        Self(format!("{}{uid}", Self::PROJECTS).into())
+    }
+
+    /// The prefix of every key it has.
+    pub fn key_prefix(&self) -> Bytes {
+        format!("{}/", self.0).into()
     }
 
     pub fn as_str(&self) -> &str {
@@ -29,13 +47,28 @@ impl TenantId {
     }
 }
 
-/// A resource with what the server derives from its descriptor once.
+/// A resource as one control plane serves it: where its objects are. All else is shared by the control planes.
 pub struct Served {
+    /// `None` for resources that are not stored.
+    pub cache: Option<CacheSpec>,
+    shared: Arc<ServedType>,
+}
+
+impl std::ops::Deref for Served {
+    type Target = ServedType;
+
+    fn deref(&self) -> &ServedType {
+        &self.shared
+    }
+}
+
+/// A resource with what the server derives from its descriptor once.
+pub struct ServedType {
     pub resource: Resource,
     /// Names this resource among all ever served, to tell encodings of shared events apart.
     pub id: u32,
-    /// `None` for resources that are not stored.
-    pub cache: Option<CacheSpec>,
+    /// Whether it is part of the program: no definition can replace it.
+    built_in: bool,
     pub api_version: String,
     /// How the stored bytes of an object of this kind in this version begin.
     pub stored_head: Box<str>,
@@ -63,12 +96,12 @@ pub struct MetricLabels {
     pub none: Arc<str>,
 }
 
-impl Served {
-    fn new(id: u32, cache: Option<CacheSpec>, siblings: Box<[Sibling]>, resource: Resource) -> Self {
+impl ServedType {
+    fn new(id: u32, built_in: bool, siblings: Box<[Sibling]>, resource: Resource) -> Self {
         let api_version = resource.api_version();
         Self {
             id,
-            cache,
+            built_in,
             stored_head: format!("{{\"kind\":{},\"apiVersion\":{},", json!(resource.kind), json!(api_version)).into(),
             api_version: api_version.clone(),
             group_resource: resource.group_resource(),
@@ -84,12 +117,19 @@ impl Served {
         }
     }
 
+    /// Whether it is part of the program, not defined by an object.
+    pub fn is_built_in(&self) -> bool {
+        self.built_in
+    }
+
     /// The fields that a write through a subresource, or with the empty name through none, does not change.
     pub fn reset_fields(&self, subresource: &str) -> &ResetFields {
         const NONE: &ResetFields = &ResetFields::NONE;
         self.reset_fields.iter().find(|(name, _)| **name == *subresource).map_or(NONE, |(_, fields)| fields)
     }
+}
 
+impl Served {
     /// The store key of one object; `namespace` is ignored for cluster-scoped resources.
     pub fn key(&self, namespace: &str, name: &str) -> Bytes {
         let prefix: &[u8] = self.cache.as_ref().map_or(b"", |cache| &cache.prefix);
@@ -136,9 +176,37 @@ impl Registry {
         let mut registry = Self { tenant: tenant.clone(), by_path: OrdMap::new(), groups: OrdMap::new(), next_id: 0 };
         let (indexed, sharing) = (indexed_fields(&resources), sharing_storage(&resources));
         for resource in resources {
-            registry.add(resource, &indexed, &sharing);
+            registry.add(resource, &indexed, &sharing, true);
         }
         registry
+    }
+
+    /// The same resources for another tenant, who may have objects from the start. What describes them is shared.
+    pub fn for_tenant(
+        &self,
+        tenant: &TenantId,
+        base: impl Fn(&GroupResource, &Bytes) -> Option<Arc<BaseObjects>>,
+    ) -> Self {
+        let of_tenant = |served: &Arc<Served>| {
+            let cache = served.cache.as_ref().and_then(|cache| {
+                let Storage::Stored(stored) = &served.resource.storage else { return None };
+                let prefix = storage_prefix(tenant, stored);
+                Some(CacheSpec { base: base(stored, &prefix), prefix, ..cache.clone() })
+            });
+            Arc::new(Served { cache, shared: served.shared.clone() })
+        };
+        let versions = |versions: &OrdMap<String, OrdMap<String, Arc<Served>>>| {
+            let plurals = |plurals: &OrdMap<String, Arc<Served>>| -> OrdMap<String, Arc<Served>> {
+                plurals.iter().map(|(plural, served)| (plural.clone(), of_tenant(served))).collect()
+            };
+            versions.iter().map(|(version, served)| (version.clone(), plurals(served))).collect::<OrdMap<_, _>>()
+        };
+        Self {
+            tenant: tenant.clone(),
+            by_path: self.by_path.iter().map(|(group, served)| (group.clone(), versions(served))).collect(),
+            groups: self.groups.clone(),
+            next_id: self.next_id,
+        }
     }
 
     /// Serves what a definition defines now instead of what it defined before; nothing if `resources` is empty.
@@ -147,7 +215,7 @@ impl Registry {
         let (indexed, sharing) = (indexed_fields(&resources), sharing_storage(&resources));
         for resource in resources {
             if self.get(group, &resource.version, plural).is_none() {
-                self.add(resource, &indexed, &sharing);
+                self.add(resource, &indexed, &sharing, false);
             }
         }
         if let Some(versions) = self.groups.get_mut(group) {
@@ -161,10 +229,7 @@ impl Registry {
         for name in names {
             let Some(plurals) = versions.get_mut(&name) else { continue };
             // What is built in cannot be defined away.
-            let defined = |served: &Arc<Served>| {
-                served.resource.custom.as_ref().is_some_and(|custom| custom.declaration == Declaration::Stored)
-            };
-            if plurals.get(plural).is_some_and(defined) {
+            if plurals.get(plural).is_some_and(|served| !served.built_in) {
                 plurals.remove(plural);
             }
             if plurals.is_empty() {
@@ -180,7 +245,7 @@ impl Registry {
         }
     }
 
-    fn add(&mut self, resource: Resource, indexed: &IndexedFields, sharing: &SharingStorage) {
+    fn add(&mut self, resource: Resource, indexed: &IndexedFields, sharing: &SharingStorage, built_in: bool) {
         let versions = self.groups.entry(resource.group.clone()).or_default();
         if !versions.contains(&resource.version) {
             versions.push(resource.version.clone());
@@ -190,12 +255,14 @@ impl Registry {
             Storage::Stored(stored) => Some(CacheSpec {
                 prefix: storage_prefix(&self.tenant, stored),
                 namespaced: resource.namespaced(),
-                selectable_fields: indexed.get(stored).cloned().unwrap_or_default(),
+                selectable_fields: indexed.get(stored).map(|fields| fields.as_slice().into()).unwrap_or_default(),
+                base: None,
             }),
         };
         self.next_id += 1;
         let siblings = sharing.others(&resource);
-        let served = Arc::new(Served::new(self.next_id, cache, siblings, resource));
+        let shared = Arc::new(ServedType::new(self.next_id, built_in, siblings, resource));
+        let served = Arc::new(Served { cache, shared });
         let versions = self.by_path.entry(served.resource.group.clone()).or_default();
         let plurals = versions.entry(served.resource.version.clone()).or_default();
         plurals.insert(served.resource.plural.clone(), served);
@@ -233,6 +300,11 @@ impl Registry {
             .into_iter()
             .flat_map(OrdMap::values)
             .collect()
+    }
+
+    /// Whether anything is served that a definition defines.
+    pub fn has_defined(&self) -> bool {
+        self.all().any(|served| !served.built_in)
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Arc<Served>> {

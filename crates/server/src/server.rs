@@ -7,11 +7,13 @@ mod dispatch;
 mod explain;
 mod flow;
 mod nonresource;
+mod projects;
 mod respond;
 mod trace;
 
 pub use audit::AuditedBody;
 pub use flow::FlowLimits;
+pub use projects::{PROJECT_ADMINS, project_issuer};
 pub(crate) use respond::Answer;
 
 use std::net::SocketAddr;
@@ -20,18 +22,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
-use bailiwick_admission::Chain;
 use bailiwick_audit::Auditor;
 use bailiwick_auth::authn::bearer::{self, Bearer};
 use bailiwick_auth::authn::{AuthRequest, PeerCertificates, RequestAuthenticator, TargetAudiences};
-use bailiwick_auth::authz::{Attributes, Authorizers, ResourceTarget, Target};
+use bailiwick_auth::authz::{Attributes, ResourceTarget, Target};
 use bailiwick_auth::impersonation;
 use bailiwick_auth::keys::TokenKeys;
-use bailiwick_auth::service_account::TokenIssuer;
 use bailiwick_flowcontrol::Seat;
 use bailiwick_machinery::audit::AuditContext;
-use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_store as store;
@@ -45,31 +43,32 @@ use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 
-use crate::cache::{Caches, ResourceCache};
+use crate::cache::Caches;
 use crate::encryption::StorageEncryption;
 use crate::http::ResponseBody;
-use crate::lookup::{Loaded, StoredObjects};
+use crate::lookup::Loaded;
 use crate::metrics::{Metrics, Subject};
-use crate::openapi::OpenApi;
-use crate::registry::Registry;
+use crate::project_path::ProjectPath;
 use crate::request_info::RequestInfo;
+use crate::tenant::Tenant;
+use crate::tenants::Tenants;
 use bailiwick_machinery::query::Query;
 
 /// The largest request body, as upstream.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// Where the audit event of a request says which project it was for.
+const PROJECT_ANNOTATION: &str = "bailiwick.dev/project";
+
 /// What a server is made of.
 pub struct Config {
     pub authenticator: RequestAuthenticator,
-    pub authorizers: Authorizers,
-    pub admission: Chain,
     /// What records requests; nothing is recorded without it.
     pub auditor: Option<Arc<Auditor>>,
     /// The keys of the store, where it has any.
     pub encryption: Option<Arc<dyn StorageEncryption>>,
     /// How many requests run at once, and who waits.
     pub flow_limits: FlowLimits,
-    pub issuer: Arc<TokenIssuer>,
     /// Keys that verify our tokens, for the discovery of our issuer.
     pub token_keys: Arc<TokenKeys>,
     /// Where others find those keys, if not at [`Config::address`].
@@ -86,14 +85,15 @@ pub struct Config {
     pub tracer: Option<Arc<Tracer>>,
 }
 
-/// The API server.
+/// The API server: what all control planes share, and the control planes.
 pub struct ApiServer {
-    pub(crate) registry: ArcSwap<Registry>,
+    /// The control plane at `/`.
+    pub(crate) root: Arc<Tenant>,
+    /// Those of projects; `None` where there are none.
+    pub(crate) tenants: Option<Tenants>,
     pub(crate) caches: Arc<Caches>,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
-    pub(crate) openapi: OpenApi,
-    pub(crate) lookup: Arc<StoredObjects>,
     shutting_down: AtomicBool,
 }
 
@@ -117,49 +117,18 @@ impl Connection {
 }
 
 impl ApiServer {
-    pub fn new(registry: Registry, caches: Arc<Caches>, lookup: Arc<StoredObjects>, config: Config) -> Arc<Self> {
-        Arc::new(Self {
-            registry: ArcSwap::from_pointee(registry),
-            caches,
-            config,
-            metrics: Metrics::new(),
-            openapi: OpenApi::default(),
-            lookup,
-            shutting_down: AtomicBool::new(false),
-        })
+    pub fn new(root: Arc<Tenant>, tenants: Option<Tenants>, caches: Arc<Caches>, config: Config) -> Arc<Self> {
+        Arc::new(Self { root, tenants, caches, config, metrics: Metrics::new(), shutting_down: AtomicBool::new(false) })
     }
 
-    /// Every group version served but that of the records about them; the core group has the empty name.
-    pub fn group_versions(&self) -> Vec<(String, String)> {
-        let registry = self.registry.load();
-        let pairs = registry.groups().iter().flat_map(|(group, versions)| versions.iter().map(move |v| (group, v)));
-        pairs.filter(|(group, _)| *group != "apiregistration.k8s.io").map(|(g, v)| (g.clone(), v.clone())).collect()
+    /// The control plane at `/`.
+    pub fn root(&self) -> &Arc<Tenant> {
+        &self.root
     }
 
-    /// The cache of a resource, in whatever version it is served; `None` when it is not.
-    pub async fn cache_of(&self, group: &str, plural: &str) -> store::Result<Option<Arc<ResourceCache>>> {
-        let spec = self.registry.load().any_version(group, plural).and_then(|served| served.cache.clone());
-        match spec {
-            Some(spec) => self.caches.resource(&spec).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Serves what a definition defines now instead of what it defined before; nothing if `resources` is empty.
-    /// Takes effect with the next request.
-    pub fn redefine(&self, group: &str, plural: &str, resources: &[Resource]) {
-        let before = self.registry.load_full();
-        self.registry.rcu(|registry| {
-            let mut changed = Registry::clone(registry);
-            changed.redefine(group, plural, resources.to_vec());
-            changed
-        });
-        let old = before.any_version(group, plural).and_then(|served| served.cache.as_ref());
-        let after = self.registry.load();
-        let new = after.any_version(group, plural).and_then(|served| served.cache.as_ref());
-        if let Some(old) = old.filter(|old| new != Some(*old)) {
-            self.caches.forget(&old.prefix);
-        }
+    /// What is stored, as this server sees it.
+    pub fn caches(&self) -> &Arc<Caches> {
+        &self.caches
     }
 
     /// Fails `/readyz`, so that load balancers look for others. Everything else goes on.
@@ -191,9 +160,11 @@ impl ApiServer {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
+        let path = ProjectPath::of(parts.uri.path());
+        let info = RequestInfo::parse(&parts.method, path.rest, &query);
         let mut exchange = respond::Exchange::new(&parts, self.config.auditor.as_ref());
-        let serving = AssertUnwindSafe(self.serve(&parts, &query, &info, body, &connection, &mut exchange));
+        let serving =
+            AssertUnwindSafe(self.serve(&parts, path.project, &query, &info, body, &connection, &mut exchange));
         let outcome = match serving.catch_unwind().await {
             Ok(outcome) => outcome,
             Err(_) => {
@@ -204,18 +175,21 @@ impl ApiServer {
             }
         };
         let span = exchange.span.take();
+        let subject = self.subject(exchange.tenant.as_ref().unwrap_or(&self.root), &info, &parts.method);
         let mut response = exchange.finish(outcome, &parts, &query).await;
         trace::end(span, &parts, &response);
         if let Some(value) = &self.config.strict_transport_security {
             response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, value.clone());
         }
-        self.metrics.finished(&self.subject(&info, &parts.method), response.status().as_u16(), started.elapsed());
+        self.metrics.finished(&subject, response.status().as_u16(), started.elapsed());
         response
     }
 
+    #[allow(clippy::too_many_arguments, reason = "the parts of a request, each once")]
     async fn serve<B>(
         self: &Arc<Self>,
         parts: &Parts,
+        project: Option<&str>,
         query: &Query,
         info: &RequestInfo,
         body: B,
@@ -235,18 +209,32 @@ impl ApiServer {
         if bearer_of(parts) == Bearer::ExtraSpace {
             exchange.warnings.push(bearer::EXTRA_SPACE_WARNING.to_owned());
         }
-        let user = match self.authenticate(parts, connection).await {
-            Ok(user) => user,
+        let authenticated = match project {
+            None => self.authenticate(parts, connection).await.map(Caller::OfRoot),
+            Some(name) => self.authenticate_visitor(name, parts, connection).await.map(|who| Caller::Visits(name, who)),
+        };
+        let caller = match authenticated {
+            Ok(caller) => caller,
             Err(refusal) => {
                 exchange.span = trace::begin(self.config.tracer.as_ref(), parts, None);
                 exchange.identified(self, parts, info, connection, audit::Sender::Unknown).await?;
                 return Err(refusal);
             }
         };
-        exchange.span = trace::begin(self.config.tracer.as_ref(), parts, Some(&user));
-        exchange.identified(self, parts, info, connection, audit::Sender::Known(&user)).await?;
-        let user = self.impersonate(parts, user, info, query, &exchange.audit).await?;
-        let mut seat = match self.admit(&user, info, query, exchange).await {
+        exchange.span = trace::begin(self.config.tracer.as_ref(), parts, Some(caller.user()));
+        exchange.identified(self, parts, info, connection, audit::Sender::Known(caller.user())).await?;
+        let (entered, user) = match caller {
+            Caller::OfRoot(user) => (None, user),
+            Caller::Visits(name, visitor) => {
+                exchange.audit.annotate(PROJECT_ANNOTATION, name);
+                let (tenant, user) = self.enter(name, visitor).await?;
+                exchange.tenant = Some(tenant.clone());
+                (Some(tenant), user)
+            }
+        };
+        let tenant = entered.as_ref().unwrap_or(&self.root);
+        let user = self.impersonate(tenant, parts, user, info, query, &exchange.audit).await?;
+        let mut seat = match self.admit(tenant, &user, info, query, exchange).await {
             Ok(seat) => seat,
             Err(refused) => return Ok(refused),
         };
@@ -255,11 +243,11 @@ impl ApiServer {
         let _inflight = self.metrics.begin(mutating);
         let traced = exchange.span.as_ref().map(Span::context);
         let work = trace::within(traced, async {
-            self.authorize(&attributes(&user, info, query), &exchange.audit).await?;
+            self.authorize(tenant, &attributes(&user, info, query), &exchange.audit).await?;
             let body = if mutating { read_body(body).await? } else { Bytes::new() };
             match info.is_resource {
-                true => self.dispatch(parts, query, info, &user, body, exchange).await,
-                false => self.nonresource(parts, query, info, &user).await,
+                true => self.dispatch(tenant, parts, query, info, &user, body, exchange).await,
+                false => self.nonresource(tenant, parts, query, info, &user).await,
             }
         });
         match flow::computing(turn, tokio::time::timeout(self.config.request_timeout, work)).await {
@@ -292,9 +280,9 @@ impl ApiServer {
             let asking = self.config.authenticator.authenticate(&request);
             tokio::time::timeout(self.config.request_timeout, asking).await.map_err(|_| request_timeout())
         };
-        let complete = self.lookup.is_complete();
+        let complete = self.root.lookup.is_complete();
         let mut authenticated = ask().await?;
-        if authenticated.is_err() && !complete && self.loaded_missed().await? == Loaded::More {
+        if authenticated.is_err() && !complete && self.root.loaded_missed().await? == Loaded::More {
             authenticated = ask().await?;
         }
         match authenticated {
@@ -306,13 +294,9 @@ impl ApiServer {
         }
     }
 
-    /// Loads objects that a lookup could not find for want of a cache.
-    pub(crate) async fn loaded_missed(&self) -> ApiResult<Loaded> {
-        self.lookup.load_missed().await.map_err(|error| store_error(&error))
-    }
-
     async fn impersonate(
         &self,
+        tenant: &Tenant,
         parts: &Parts,
         user: Arc<UserInfo>,
         info: &RequestInfo,
@@ -325,15 +309,15 @@ impl ApiServer {
         let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let Some(wanted) = impersonation::requested(headers)? else { return Ok(user) };
         let attributes = attributes(&user, info, query);
-        let granted = impersonation::authorize(&self.config.authorizers, &attributes, &wanted).await?;
+        let granted = impersonation::authorize(&tenant.authorizers, &attributes, &wanted).await?;
         let user = Arc::new(granted.user);
         audit.impersonated(&user, granted.constraint);
         Ok(user)
     }
 
     /// Whether the request may go on; the audit log learns the decision and its reason.
-    async fn authorize(&self, attributes: &Attributes<'_>, audit: &AuditContext) -> ApiResult<()> {
-        let decision = self.config.authorizers.authorize(attributes).await;
+    async fn authorize(&self, tenant: &Tenant, attributes: &Attributes<'_>, audit: &AuditContext) -> ApiResult<()> {
+        let decision = tenant.authorizers.authorize(attributes).await;
         if audit.is_on() {
             if decision.error().is_some() {
                 audit.annotate("authorization.k8s.io/reason", "internal error");
@@ -347,9 +331,11 @@ impl ApiServer {
     }
 
     /// What a request counts as in metrics: only known resources become labels, so that clients cannot make up new ones.
-    fn subject(&self, info: &RequestInfo, method: &Method) -> Subject {
-        let registry = self.registry.load();
+    fn subject(&self, tenant: &Tenant, info: &RequestInfo, method: &Method) -> Subject {
+        let registry = tenant.registry.load();
         let served = registry.get(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
+        // What projects define could be anything, and any number of names.
+        let served = served.filter(|served| tenant.project.is_none() || served.is_built_in());
         let verb = match info.verb {
             "get" if info.is_resource => "GET",
             "list" => "LIST",
@@ -398,6 +384,22 @@ impl ApiServer {
                     scope,
                 }
             }
+        }
+    }
+}
+
+/// Who sent a request, and where to.
+enum Caller<'a> {
+    OfRoot(Arc<UserInfo>),
+    /// To the project of this name.
+    Visits(&'a str, projects::Visitor),
+}
+
+impl Caller<'_> {
+    fn user(&self) -> &Arc<UserInfo> {
+        match self {
+            Self::OfRoot(user) => user,
+            Self::Visits(_, visitor) => &visitor.user,
         }
     }
 }

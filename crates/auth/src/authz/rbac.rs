@@ -138,6 +138,17 @@ impl Rbac {
         self.shared.index.store(Arc::new(index));
     }
 
+    /// A copy that goes its own way from here on. What neither changes is shared.
+    pub fn fork(&self) -> Self {
+        let index = ArcSwap::new(self.shared.index.load_full());
+        Self { shared: Arc::new(Shared { index, writing: Mutex::default() }) }
+    }
+
+    /// Whether any binding, of the cluster or of a namespace, names the user or a group of theirs that not everybody is in.
+    pub fn names(&self, user: &UserInfo) -> bool {
+        self.shared.index.load().names(user)
+    }
+
     /// The rules of the role that a binding in `namespace` (empty for the cluster) refers to.
     pub fn role_rules(&self, kind: &str, name: &str, namespace: &str) -> Result<Vec<Arc<PolicyRule>>, Unresolved> {
         let key = RoleKey::new(kind, name);

@@ -14,6 +14,7 @@ use bailiwick_admission::{Chain, NamespaceLifecycle, Plugin, ResourceQuota};
 use bailiwick_machinery::yaml;
 use bailiwick_server::Registry;
 use bailiwick_server::cache::Caches;
+use bailiwick_store as store;
 use serde_json::Value;
 
 use crate::{policy_feed, webhook_feed};
@@ -44,43 +45,72 @@ pub enum AdmissionError {
     Plugin { name: &'static str, reason: String },
 }
 
+/// What the options come to: the plugins that all control planes share, and which others each of them gets.
+pub(crate) struct AdmissionPlan {
+    enabled: Vec<String>,
+    disabled: Vec<String>,
+    shared: Vec<Arc<dyn Plugin>>,
+    metrics: Arc<WebhookMetrics>,
+}
+
 impl AdmissionOptions {
-    /// Puts the chain together; its webhooks and policies are fed with what is stored.
-    pub(super) async fn build(self, registry: &Registry, caches: &Arc<Caches>) -> Result<Chain, super::Error> {
+    /// Checks the options and makes what is shared.
+    pub(super) fn plan(self) -> Result<AdmissionPlan, AdmissionError> {
         let own: Vec<&str> = self.plugins.iter().map(|plugin| plugin.name()).collect();
-        check_names(&self.enable, &self.disable, &own).map_err(AdmissionError::Names)?;
-        let listed = |names: &[String], name: &str| names.iter().any(|listed| listed == name);
-        let runs = |name: &str| match known(name) {
-            Some(Known::OnByDefault) | None => !listed(&self.disable, name),
-            Some(_) => listed(&self.enable, name),
-        };
+        check_names(&self.enable, &self.disable, &own)?;
         for name in self.enable.iter().filter(|name| known(name) == Some(Known::NothingToDo)) {
             tracing::warn!(name, "the admission plugin has nothing to do here");
         }
         let configuration = Configuration::read(self.config_file.as_deref())?;
-        let mut plugins: Vec<Box<dyn Plugin>> = vec![
-            Box::new(NamespaceLifecycle),
-            Box::new(CertificateApproval),
-            Box::new(CertificateSigning),
-            Box::new(CertificateSubjectRestriction),
-            Box::new(OwnerReferencesPermissionEnforcement),
-            Box::new(ResourceQuota),
+        let mut shared: Vec<Arc<dyn Plugin>> = vec![
+            Arc::new(NamespaceLifecycle),
+            Arc::new(CertificateApproval),
+            Arc::new(CertificateSigning),
+            Arc::new(CertificateSubjectRestriction),
+            Arc::new(OwnerReferencesPermissionEnforcement),
+            Arc::new(ResourceQuota),
         ];
+        let runs = |name: &str| runs(name, &self.enable, &self.disable);
         if runs("EventRateLimit") {
             let name = "EventRateLimit";
             let limits = EventRateLimit::from_configuration(configuration.of(name)?.as_ref());
-            plugins.push(Box::new(limits.map_err(|reason| AdmissionError::Plugin { name, reason })?));
+            shared.push(Arc::new(limits.map_err(|reason| AdmissionError::Plugin { name, reason })?));
         }
-        let metrics = Arc::new(WebhookMetrics::default());
+        shared.retain(|plugin| runs(plugin.name()));
+        let enabled = |plugin: &Box<dyn Plugin>| !self.disable.iter().any(|name| name == plugin.name());
+        shared.extend(self.plugins.into_iter().filter(enabled).map(Arc::from));
+        Ok(AdmissionPlan { enabled: self.enable, disabled: self.disable, shared, metrics: Arc::default() })
+    }
+}
+
+impl AdmissionPlan {
+    /// The chain of one control plane; its webhooks and policies are fed with what is stored.
+    pub(crate) async fn chain(
+        &self,
+        registry: &Registry,
+        caches: &Arc<Caches>,
+        further: Vec<Box<dyn Plugin>>,
+    ) -> store::Result<Chain> {
         let (mutating, validating) =
             (WebhookIndex::new(WebhookKind::Mutating), WebhookIndex::new(WebhookKind::Validating));
         webhook_feed::connect([&mutating, &validating], registry, caches).await?;
-        plugins.push(Box::new(MutatingWebhooks::new(mutating, metrics.clone())));
-        plugins.push(Box::new(ValidatingWebhooks::new(validating, metrics.clone())));
+        let mut plugins: Vec<Box<dyn Plugin>> = vec![
+            Box::new(MutatingWebhooks::new(mutating, self.metrics.clone())),
+            Box::new(ValidatingWebhooks::new(validating, self.metrics.clone())),
+        ];
         plugins.extend(policy_feed::connect(registry, caches).await?);
-        plugins.retain(|plugin| runs(plugin.name()));
-        plugins.extend(self.plugins.into_iter().filter(|plugin| !listed(&self.disable, plugin.name())));
-        Ok(Chain::new(plugins).with_webhook_metrics(metrics))
+        plugins.retain(|plugin| runs(plugin.name(), &self.enabled, &self.disabled));
+        plugins.extend(self.shared.iter().map(|plugin| Box::new(plugin.clone()) as Box<dyn Plugin>));
+        plugins.extend(further);
+        Ok(Chain::new(plugins).with_webhook_metrics(self.metrics.clone()))
+    }
+}
+
+fn runs(name: &str, enable: &[String], disable: &[String]) -> bool {
+    let listed = |names: &[String]| names.iter().any(|listed| listed == name);
+    match known(name) {
+        Some(Known::OnByDefault) | None => !listed(disable),
+        Some(_) => listed(enable),
     }
 }
 

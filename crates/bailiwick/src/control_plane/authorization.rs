@@ -121,6 +121,23 @@ impl AuthorizationOptions {
         }
     }
 
+    /// The authorizers of a project, with its own roles. Webhooks are not asked: they could not tell one project from
+    /// another, and what they grant would hold in all.
+    pub(crate) fn for_project(&self, rbac: Rbac) -> Authorizers {
+        let mut chain = vec![Link::Local(Box::new(SystemMasters))];
+        match &self.authorizers {
+            AuthorizerOptions::ConfigFile(_) => chain.push(Link::Local(Box::new(rbac.clone()))),
+            AuthorizerOptions::Modes(modes) => chain.extend(modes.iter().filter_map(|mode| match mode {
+                AuthorizationMode::Rbac => Some(Link::Local(Box::new(rbac.clone()))),
+                AuthorizationMode::AlwaysAllow => Some(Link::Local(Box::new(AlwaysAllow))),
+                AuthorizationMode::AlwaysDeny => Some(Link::Local(Box::new(AlwaysDeny))),
+                AuthorizationMode::Authenticated => Some(Link::Local(Box::new(AnyAuthenticated))),
+                AuthorizationMode::Webhook(_) => None,
+            })),
+        }
+        Authorizers::with_roles(chain, rbac)
+    }
+
     fn build_from(&self, path: PathBuf, parts: Parts) -> Result<Authorization, AuthorizationError> {
         let text = read(&path)?;
         let configured = parse(&path, &text, &BTreeSet::new())?;

@@ -10,6 +10,7 @@ use bailiwick_machinery::resource::Resource;
 
 use super::{AuthorizationMode, AuthorizationOptions, Builder, Definitions, Fairness, Feature};
 use crate::native_type::{DeclaredType, Hookable, NativeType, NativeTypeError};
+use crate::projects::Projects;
 use crate::services::Service;
 
 /// What a control plane is made of besides its options.
@@ -101,6 +102,9 @@ impl Builder {
     pub(super) fn settle(&mut self) {
         let left_out = &self.parts.left_out;
         self.resources.retain(|resource| !left_out.iter().any(|feature| feature.covers(resource)));
+        if self.lacks(Feature::Projects) {
+            self.projects = Projects::Off;
+        }
         if self.lacks(Feature::FlowControl) {
             self.flow_control.fairness = Fairness::Off;
         }

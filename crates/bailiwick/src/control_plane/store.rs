@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bailiwick_store::Store;
 use bailiwick_store::embedded::{self, EmbeddedStore};
@@ -24,7 +25,20 @@ pub(super) struct Opened {
     pub embedded: Option<Arc<EmbeddedStore>>,
 }
 
+/// How long another server on the same store may take to learn of a change; upstream's figure for namespaces.
+const SHARED_SETTLE_TIME: Duration = Duration::from_secs(5);
+/// How long requests of this server that were let in before a change may still write.
+const OWN_SETTLE_TIME: Duration = Duration::from_millis(100);
+
 impl StoreOptions {
+    /// How long after a deletion began others may still write into what is deleted.
+    pub(super) fn settle_time(&self) -> Duration {
+        match self {
+            StoreOptions::Embedded(_) => OWN_SETTLE_TIME,
+            StoreOptions::Etcd(_) => SHARED_SETTLE_TIME,
+        }
+    }
+
     pub(super) async fn open(&self, data_dir: &Path) -> Result<Opened, Error> {
         match self {
             StoreOptions::Embedded(options) => {

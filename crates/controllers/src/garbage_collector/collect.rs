@@ -32,7 +32,7 @@ enum OwnerState {
 
 impl GarbageCollector {
     /// Deletes the object if it lost its owners, or finishes its foreground deletion if its dependents are gone.
-    pub(super) async fn attempt_to_delete(&self, uid: &Uid) -> Result<Outcome, Error> {
+    pub(crate) async fn attempt_to_delete(&self, uid: &Uid) -> Result<Outcome, Error> {
         let Some(node) = self.graph().node(uid).cloned() else { return Ok(Outcome::Done) };
         let Some(resource) = node.resource.clone() else { return self.verify_virtual(&node).await };
         match node.deletion {
@@ -40,7 +40,7 @@ impl GarbageCollector {
             Deletion::Foreground => return self.finish_foreground(&node, &resource).await,
             Deletion::No => {}
         }
-        let api = objects(&self.client, &resource, &node.identity.namespace);
+        let api = objects(&self.client.get(), &resource, &node.identity.namespace);
         // A node that only owns is here because a list did not show it; one that also has owners finds out below.
         if node.owners.is_empty() {
             let live = api.get_opt(&node.identity.name).await?;
@@ -142,7 +142,7 @@ impl GarbageCollector {
         if self.absent.contains(&claimed) {
             return Ok(OwnerState::Absent);
         }
-        let live = objects(&self.client, &resource, namespace).get_opt(&owner.name).await?;
+        let live = objects(&self.client.get(), &resource, namespace).get_opt(&owner.name).await?;
         match live.filter(|live| live.metadata.uid.as_deref() == Some(&*owner.uid)) {
             None => {
                 self.absent.add(claimed);
@@ -162,7 +162,7 @@ impl GarbageCollector {
         if resource.scope == Scope::Namespaced && identity.namespace.is_empty() {
             return Ok(Outcome::Done);
         }
-        let api = objects(&self.client, &resource, &identity.namespace);
+        let api = objects(&self.client.get(), &resource, &identity.namespace);
         let live = api.get_opt(&identity.name).await?;
         let Some(live) = live.filter(|live| live.metadata.uid.as_deref() == Some(&*identity.uid)) else {
             self.not_found(identity);
@@ -188,7 +188,7 @@ impl GarbageCollector {
             graph.blocking_dependents(uid).map(|node| (node.identity.uid.clone(), node.deletion)).collect()
         };
         if blocking.is_empty() {
-            let api = objects(&self.client, resource, &node.identity.namespace);
+            let api = objects(&self.client.get(), resource, &node.identity.namespace);
             remove_finalizer(&api, &node.identity.name, uid, FOREGROUND_FINALIZER).await?;
             return Ok(Outcome::Done);
         }
@@ -201,7 +201,7 @@ impl GarbageCollector {
     }
 
     /// Frees the dependents of an object that is to leave them behind, then lets it go.
-    pub(super) async fn orphan(&self, uid: &Uid) -> Result<Outcome, Error> {
+    pub(crate) async fn orphan(&self, uid: &Uid) -> Result<Outcome, Error> {
         let (node, dependents) = {
             let graph = self.graph();
             let Some(node) = graph.node(uid).cloned() else { return Ok(Outcome::Done) };
@@ -216,13 +216,13 @@ impl GarbageCollector {
         };
         futures::stream::iter(dependents)
             .map(|(dependent, resource)| async move {
-                let api = objects(&self.client, &resource, &dependent.namespace);
+                let api = objects(&self.client.get(), &resource, &dependent.namespace);
                 self.remove_owners(&api, &dependent, &[uid]).await
             })
             .buffer_unordered(WORKERS)
             .try_collect::<()>()
             .await?;
-        let api = objects(&self.client, resource, &node.identity.namespace);
+        let api = objects(&self.client.get(), resource, &node.identity.namespace);
         remove_finalizer(&api, &node.identity.name, uid, ORPHAN_FINALIZER).await?;
         Ok(Outcome::Done)
     }

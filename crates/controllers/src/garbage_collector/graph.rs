@@ -148,6 +148,22 @@ impl Graph {
         self.nodes.values().filter(|node| node.is_virtual())
     }
 
+    /// Whether there is nothing to know.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// What there is to do after a whole list: owners that it did not show, and those that wait for us.
+    pub fn unsettled(&self) -> Vec<Task> {
+        let task = |node: &Node| match node.deletion {
+            Deletion::Orphan => Some(Task::Orphan(node.identity.uid.clone())),
+            Deletion::Foreground => Some(Task::Delete(node.identity.uid.clone())),
+            _ if node.is_virtual() => Some(Task::Delete(node.identity.uid.clone())),
+            _ => None,
+        };
+        self.nodes.values().filter_map(task).collect()
+    }
+
     /// An object exists in this state.
     pub fn present(&mut self, resource: &Arc<ResourceType>, meta: &ObjectMeta, tasks: &mut Vec<Task>) {
         let (Some(uid), Some(name)) = (meta.uid.as_deref(), meta.name.as_deref()) else { return };

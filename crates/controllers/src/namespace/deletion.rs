@@ -36,7 +36,7 @@ struct Left {
 }
 
 impl Namespaces {
-    pub(super) async fn delete(&self, name: &str) -> Result<Outcome, Error> {
+    pub(crate) async fn delete(&self, name: &str) -> Result<Outcome, Error> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let Some(namespace) = api.get_opt(name).await? else { return Ok(Outcome::Done) };
         if namespace.metadata.deletion_timestamp.is_none() || !is_ours(&namespace) {

@@ -1,6 +1,6 @@
 //! The one follower of the store's log, and the caches it keeps current.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use futures::StreamExt;
 use tokio::sync::{Notify, OnceCell};
 
 use super::{CacheSpec, ResourceCache};
+use crate::registry::TenantId;
 
 /// Between attempts to follow a store that does not answer.
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
@@ -165,6 +166,28 @@ impl Caches {
         }
     }
 
+    /// Lets go of everything of these control planes; their watches end.
+    pub fn forget_tenants(&self, tenants: &HashSet<TenantId>) {
+        let keep = |key: &Bytes| !tenants.contains(tenant_of(key));
+        self.fed.write().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keep(key));
+        let mut forgotten = Vec::new();
+        self.entries.write().unwrap_or_else(PoisonError::into_inner).retain(|key, entry| {
+            let keep = keep(key);
+            if !keep {
+                forgotten.extend(entry.get().cloned());
+            }
+            keep
+        });
+        forgotten.iter().for_each(|cache| cache.close_watchers());
+    }
+
+    /// The control planes in which somebody watches something.
+    pub fn watched_tenants(&self) -> HashSet<String> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let watched = entries.iter().filter(|(_, entry)| entry.get().is_some_and(|cache| cache.counts().1 > 0));
+        watched.map(|(key, _)| tenant_of(key).to_owned()).collect()
+    }
+
     /// All loaded caches.
     pub fn all(&self) -> Vec<Arc<ResourceCache>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
@@ -230,6 +253,12 @@ impl Caches {
             self.advance(revision);
         }
     }
+}
+
+/// The part of a key that names its control plane.
+fn tenant_of(key: &[u8]) -> &str {
+    let end = memchr::memchr(b'/', key).unwrap_or(key.len());
+    key.get(..end).and_then(|tenant| std::str::from_utf8(tenant).ok()).unwrap_or_default()
 }
 
 /// The part of a key that names its resource.

@@ -9,16 +9,27 @@ use bailiwick_store::{self as store, Change, KeyRange, KeyValue, RangeResponse, 
 use bytes::Bytes;
 use imbl::OrdMap;
 
-use super::{Event, Filter, KeyLayout, Object, Watcher};
+use super::base::is_tombstone;
+use super::{BaseObjects, Event, Filter, KeyLayout, Object, Watcher};
 use crate::wake;
 
 /// What a cache must know of its resource.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct CacheSpec {
     /// The key prefix of all its objects, with the closing slash.
     pub prefix: Bytes,
     pub namespaced: bool,
-    pub selectable_fields: Vec<SelectableField>,
+    pub selectable_fields: Arc<[SelectableField]>,
+    /// Objects that are there without being stored.
+    pub base: Option<Arc<BaseObjects>>,
+}
+
+impl PartialEq for CacheSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.prefix == other.prefix
+            && self.namespaced == other.namespaced
+            && self.selectable_fields == other.selectable_fields
+    }
 }
 
 impl CacheSpec {
@@ -28,6 +39,9 @@ impl CacheSpec {
 
     /// Parses a stored entry. Unreadable ones are logged and left out: one damaged object must not hide the others.
     pub fn parse(&self, kv: &KeyValue) -> Option<Arc<Object>> {
+        if self.base.is_some() && is_tombstone(kv) {
+            return None;
+        }
         match Object::parse(kv, self.layout(), &self.selectable_fields) {
             Ok(object) => Some(Arc::new(object)),
             Err(error) => {
@@ -96,8 +110,11 @@ impl ResourceCache {
 
     /// Installs what was read from the store, then the changes that happened meanwhile.
     pub(super) fn install(&self, loaded: &RangeResponse) {
-        let objects: OrdMap<Bytes, Arc<Object>> =
-            loaded.entries.iter().filter_map(|kv| Some((kv.key.clone(), self.spec.parse(kv)?))).collect();
+        let parse = |kv: &KeyValue| Some((kv.key.clone(), self.spec.parse(kv)?));
+        let mut objects: OrdMap<Bytes, Arc<Object>> = loaded.entries.iter().filter_map(parse).collect();
+        if let Some(base) = &self.spec.base {
+            objects.extend(base.not_among(&loaded.entries).filter_map(parse));
+        }
         let mut ready = Ready { objects, revision: loaded.revision, watchers: Vec::new(), subscribers: Vec::new() };
         let mut state = self.write();
         if let State::Loading(missed) = &mut *state {
@@ -140,6 +157,11 @@ impl ResourceCache {
     fn to_event(&self, event: &store::Event, previous: impl Fn(&Bytes) -> Option<Arc<Object>>) -> Option<Event> {
         let before = previous(event.key());
         match &event.change {
+            // Deleted is deleted, also where something has to be stored to say so.
+            Change::Put(kv) if self.spec.base.is_some() && is_tombstone(kv) => {
+                let before = before?;
+                Some(Event::new(Arc::new(before.at_revision(kv.mod_revision)), Some(before), true))
+            }
             Change::Put(kv) => Some(Event::new(self.spec.parse(kv)?, before, false)),
             Change::Delete { revision, .. } => {
                 let before = before?;
@@ -150,8 +172,13 @@ impl ResourceCache {
 
     /// Past changes, read from the store's history, as object events.
     pub fn replay(&self, events: &[store::Event]) -> Vec<Arc<Event>> {
+        let base = |key: &Bytes| self.spec.base.as_ref().and_then(|base| base.get(key));
         let convert = |event: &store::Event| {
-            self.to_event(event, |_| event.previous.as_ref().and_then(|kv| self.spec.parse(kv))).map(Arc::new)
+            let previous = |key: &Bytes| match &event.previous {
+                Some(kv) => self.spec.parse(kv),
+                None => self.spec.parse(base(key)?),
+            };
+            self.to_event(event, previous).map(Arc::new)
         };
         events.iter().filter_map(convert).collect()
     }

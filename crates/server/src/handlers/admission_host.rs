@@ -23,7 +23,7 @@ use super::patch::check_type;
 use super::policy_host;
 use super::request::Request;
 use crate::registry::Served;
-use crate::server::ApiServer;
+use crate::tenant::Tenant;
 
 /// The server, as the admission of one request sees it.
 pub struct RequestHost<'a> {
@@ -41,7 +41,7 @@ impl<'a> RequestHost<'a> {
         if own.resource.group == group && own.resource.version == version {
             return Some(own.clone());
         }
-        let registry = self.rq.server.registry.load();
+        let registry = self.rq.tenant.registry.load();
         let sibling = own.siblings.iter().find(|other| other.group == group && other.version == version)?;
         registry.get(&sibling.group, &sibling.version, &sibling.resource).cloned()
     }
@@ -77,7 +77,7 @@ impl Host for RequestHost<'_> {
         if own.siblings.is_empty() {
             return Vec::new();
         }
-        let registry = self.rq.server.registry.load();
+        let registry = self.rq.tenant.registry.load();
         let others = own.siblings.iter().filter_map(|s| registry.get(&s.group, &s.version, &s.resource));
         let others = others.filter_map(|served| {
             let resource = &served.resource;
@@ -160,7 +160,7 @@ impl Host for RequestHost<'_> {
     }
 
     fn resources_of(&self, group_version: &GroupVersion, kind: &str) -> Vec<Mapping> {
-        let registry = self.rq.server.registry.load();
+        let registry = self.rq.tenant.registry.load();
         let served = registry.resources_of(&group_version.group, &group_version.version).into_iter();
         let served = served.filter(|served| served.resource.kind == kind);
         served
@@ -187,18 +187,18 @@ impl Host for RequestHost<'_> {
     }
 
     fn parameter_scope(&self, kind: &ParamKind) -> Option<ParamScope> {
-        Some(match policy_host::parameter(self.rq.server, kind)?.resource.scope {
+        Some(match policy_host::parameter(self.rq.tenant, kind)?.resource.scope {
             Scope::Namespaced => ParamScope::Namespaced,
             Scope::Cluster => ParamScope::Cluster,
         })
     }
 
     fn parameter_resource(&self, kind: &ParamKind) -> Option<String> {
-        policy_host::parameter(self.rq.server, kind).map(|served| served.resource.plural.clone())
+        policy_host::parameter(self.rq.tenant, kind).map(|served| served.resource.plural.clone())
     }
 
     async fn parameter(&self, kind: &ParamKind, namespace: &str, name: &str) -> Result<Option<Value>, String> {
-        policy_host::one(self.rq.server, kind, namespace, name).await
+        policy_host::one(self.rq.tenant, kind, namespace, name).await
     }
 
     async fn parameters(
@@ -207,21 +207,21 @@ impl Host for RequestHost<'_> {
         namespace: &str,
         selector: &LabelSelector,
     ) -> Result<Vec<Value>, String> {
-        policy_host::matching(self.rq.server, kind, namespace, selector).await
+        policy_host::matching(self.rq.tenant, kind, namespace, selector).await
     }
 
     async fn authorize(&self, attributes: &authz::Attributes<'_>) -> authz::Decision {
-        self.rq.server.config.authorizers.authorize(attributes).await
+        self.rq.tenant.authorizers.authorize(attributes).await
     }
 
     fn authorizer(&self, user: &UserInfo) -> Arc<dyn Authorizer> {
-        Arc::new(ServerAuthorizer { server: self.rq.server.clone(), user: user.clone() })
+        Arc::new(ServerAuthorizer { tenant: self.rq.tenant.clone(), user: user.clone() })
     }
 }
 
 /// Answers what expressions ask.
 struct ServerAuthorizer {
-    server: Arc<ApiServer>,
+    tenant: Arc<Tenant>,
     user: UserInfo,
 }
 
@@ -257,11 +257,11 @@ impl Authorizer for ServerAuthorizer {
             }),
         };
         let attributes = authz::Attributes { user, verb: request.verb, target };
-        let decision = match self.server.config.authorizers.authorize(&attributes).now_or_never() {
+        let decision = match self.tenant.authorizers.authorize(&attributes).now_or_never() {
             Some(decision) => decision,
             // Expressions are computations; only those that ask a remote authorizer wait here.
             None => tokio::task::block_in_place(|| {
-                tokio::runtime::Handle::current().block_on(self.server.config.authorizers.authorize(&attributes))
+                tokio::runtime::Handle::current().block_on(self.tenant.authorizers.authorize(&attributes))
             }),
         };
         AccessDecision {

@@ -60,7 +60,7 @@ fn namespace<'a>(rq: &'a Request<'_>, name: &'a str) -> &'a str {
 
 async fn mutate(rq: &Request<'_>, write: Write<'_>) -> ApiResult<()> {
     let host = RequestHost::new(rq);
-    rq.server.config.admission.mutate(&mut attributes(rq, &host, write), &*rq.server.lookup).await
+    rq.tenant.admission.mutate(&mut attributes(rq, &host, write), &*rq.tenant.lookup).await
 }
 
 /// The name a create is known by: that of the path for subresources, else the object's.
@@ -106,7 +106,7 @@ pub async fn validate_create(rq: &Request<'_>, value: &mut Value, run: Run, pass
         run,
     };
     let host = RequestHost::new(rq);
-    let (chain, lookup) = (&rq.server.config.admission, &*rq.server.lookup);
+    let (chain, lookup) = (&rq.tenant.admission, &*rq.tenant.lookup);
     let attributes = attributes(rq, &host, write);
     let effects = match passed {
         Passed::NotYet => chain.validate(&attributes, lookup).await?,
@@ -123,7 +123,7 @@ pub async fn answered(rq: &Request<'_>, value: Value, run: Run) -> ApiResult<Val
 }
 
 fn status_op(rq: &Request<'_>, status: &StatusWrite) -> ApiResult<Op> {
-    let registry = rq.server.registry.load();
+    let registry = rq.tenant.registry.load();
     let served = registry
         .any_version(&status.resource.group, &status.resource.resource)
         .ok_or_else(|| ApiError::internal(format!("{} is not served", status.resource)))?;
@@ -158,7 +158,7 @@ pub async fn mutate_update(rq: &Request<'_>, mut value: Value, old: &Value, run:
 pub async fn validate_update(rq: &Request<'_>, value: &mut Value, old: &Value, run: Run) -> ApiResult<()> {
     let host = RequestHost::new(rq);
     let attributes = attributes(rq, &host, update(rq, value, old, run));
-    rq.server.config.admission.validate(&attributes, &*rq.server.lookup).await.map(drop)
+    rq.tenant.admission.validate(&attributes, &*rq.tenant.lookup).await.map(drop)
 }
 
 /// Lets the chain refuse a deletion. Of a collection no single object is named, as upstream has it.
@@ -174,6 +174,6 @@ pub async fn delete(rq: &Request<'_>, old: &Value, options: &DeleteOptions, run:
     };
     let host = RequestHost::new(rq);
     let mut attributes = attributes(rq, &host, write);
-    rq.server.config.admission.mutate(&mut attributes, &*rq.server.lookup).await?;
-    rq.server.config.admission.validate(&attributes, &*rq.server.lookup).await.map(drop)
+    rq.tenant.admission.mutate(&mut attributes, &*rq.tenant.lookup).await?;
+    rq.tenant.admission.validate(&attributes, &*rq.tenant.lookup).await.map(drop)
 }

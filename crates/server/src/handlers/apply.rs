@@ -62,7 +62,7 @@ pub async fn may_create(rq: &Request<'_>) -> ApiResult<()> {
         field_selector: "",
         label_selector: "",
     });
-    rq.server.config.authorizers.require(&Attributes { user: rq.user, verb: "create", target }).await
+    rq.tenant.authorizers.require(&Attributes { user: rq.user, verb: "create", target }).await
 }
 
 struct Configuration<'a> {

@@ -17,5 +17,5 @@ pub async fn check(rq: &Request<'_>, object: &Value, old: Option<&Value>) -> Api
     }
     let Some(kind) = RbacKind::from_plural(&resource.resource) else { return Ok(()) };
     let written = Written { user: rq.user, kind, namespace: &rq.info.namespace, path_name: &rq.info.name, object, old };
-    escalation::check(&rq.server.config.authorizers, &written).await
+    escalation::check(&rq.tenant.authorizers, &written).await
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bailiwick_flowcontrol::StreamingSeat;
-use bailiwick_machinery::continue_token::ContinueToken;
+use bailiwick_machinery::continue_token::{ContinueToken, ContinueTokenError};
 use bailiwick_machinery::list_options::{ListAt, ListOptions};
 use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::status::{ApiError, ApiResult, Cause, Details};
@@ -200,7 +200,10 @@ pub async fn find(rq: &Request<'_>, options: &ListOptions, filter: Filter) -> Ap
     let caches = &rq.server.caches;
     let range = KeyRange::prefix(rq.served.prefix(&filter.namespace));
     match options.list_at()? {
-        ListAt::Continue(token) => return page(rq, options, filter, range, Some(&token)).await,
+        ListAt::Continue(token) => {
+            let token = of_tenant(rq, token)?;
+            return page(rq, options, filter, range, Some(&token)).await;
+        }
         ListAt::Exact(revision) => {
             let token = ContinueToken { resource_version: revision as i64, start: String::new() };
             return page(rq, options, filter, range, Some(&token)).await;
@@ -274,9 +277,14 @@ async fn page(
             at,
             limit: (wanted != usize::MAX).then_some(wanted),
         };
+        let asked = request.range.clone();
         let read = rq.server.caches.store().range(request).await;
-        let response = read.map_err(|error| list_error(rq, error, token))?;
+        let mut response = read.map_err(|error| list_error(rq, error, token))?;
         at.get_or_insert(response.revision);
+        let more = response.more();
+        if let Some(base) = &spec.base {
+            response.entries = base.merged(response.entries, &asked, more);
+        }
         let read_len = response.entries.len();
         let mut seen = 0;
         let mut last_key = Bytes::new();
@@ -290,7 +298,7 @@ async fn page(
                 }
             }
         }
-        let more = response.more() || seen < read_len;
+        let more = more || seen < read_len;
         start = after(&last_key);
         if chosen.len() >= limit || !more {
             break (more, response.count.saturating_sub(seen as u64));
@@ -300,12 +308,27 @@ async fn page(
     let mut meta = ListMeta { resource_version: revision, ..ListMeta::default() };
     if more {
         let rest = start.get(prefix_len..).unwrap_or_default();
-        let token =
-            ContinueToken { resource_version: revision.0 as i64, start: String::from_utf8_lossy(rest).into_owned() };
-        meta.continue_token = token.encode();
-        meta.remaining = (!selective).then_some(count);
+        let start = format!("{}{}", token_mark(rq), String::from_utf8_lossy(rest));
+        meta.continue_token = ContinueToken { resource_version: revision.0 as i64, start }.encode();
+        // The store does not count what is not stored.
+        meta.remaining = (!selective && spec.base.is_none()).then_some(count);
     }
     Ok(Found { meta, source: Source::Page(chosen) })
+}
+
+/// What the places in a project's tokens begin with. No name begins like this, so that no token of another control
+/// plane, the root included, can be taken for one of ours.
+fn token_mark(rq: &Request<'_>) -> String {
+    rq.tenant.project.as_ref().map(|project| format!("@{}/", project.uid)).unwrap_or_default()
+}
+
+/// A token as it was before it was marked; one of another control plane is refused.
+fn of_tenant(rq: &Request<'_>, token: ContinueToken) -> ApiResult<ContinueToken> {
+    let mark = token_mark(rq);
+    match token.start.strip_prefix(&*mark) {
+        Some(start) if !start.starts_with('@') => Ok(ContinueToken { start: start.to_owned(), ..token }),
+        _ => Err(ContinueTokenError::Invalid("it is of another control plane".to_owned()).into()),
+    }
 }
 
 /// The first key after `key`.
@@ -324,7 +347,8 @@ fn list_error(rq: &Request<'_>, error: store::Error, token: Option<&ContinueToke
                  that were created, modified, or deleted between the time the first chunk was returned and now may show \
                  up in the list.",
             );
-            error.continue_token = Some(token.inconsistent().encode());
+            let start = format!("{}{}", token_mark(rq), token.start);
+            error.continue_token = Some(ContinueToken { start, ..token.inconsistent() }.encode());
             error
         }
         (store::Error::Compacted { .. }, _) => {

@@ -82,7 +82,7 @@ impl VersionConverter for Versions<'_> {
 
 fn with_manager<T>(rq: &Request<'_>, work: impl FnOnce(&FieldManager<'_>) -> T) -> T {
     let served = rq.served;
-    let versions = Versions { registry: rq.server.registry.load_full(), own: served };
+    let versions = Versions { registry: rq.tenant.registry.load_full(), own: served };
     work(&FieldManager {
         types: types_of(served),
         api_version: &served.api_version,
@@ -201,7 +201,7 @@ fn managed_fields(object: &Value) -> Option<&Value> {
 fn with_replicas_paths<T>(rq: &Request<'_>, work: impl FnOnce(ReplicasPaths<'_>) -> T) -> T {
     use bailiwick_machinery::custom::ScalePaths;
     use bailiwick_merge::apply::Path;
-    let registry = rq.server.registry.load();
+    let registry = rq.tenant.registry.load();
     let Storage::Stored(stored) = &rq.served.resource.storage else { return work(&[]) };
     let versions = registry.groups().get(&stored.group).cloned().unwrap_or_default();
     let served = versions.iter().filter_map(|version| registry.get(&stored.group, version, &stored.resource));

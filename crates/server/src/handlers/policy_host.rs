@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::cache::{Object, ResourceCache};
 use crate::registry::Served;
-use crate::server::ApiServer;
+use crate::tenant::Tenant;
 
 /// Fields of a native type that an object has and the type does not.
 pub fn unknown_fields(served: &Served, object: &Value) -> Vec<String> {
@@ -35,17 +35,17 @@ pub fn merge(types: TypeRef<'_>, object: &Value, configuration: &Value) -> Resul
 }
 
 /// The resource of a kind of parameters, if it is served and stored.
-pub fn parameter(server: &ApiServer, kind: &ParamKind) -> Option<Arc<Served>> {
-    let registry = server.registry.load();
+pub fn parameter(tenant: &Tenant, kind: &ParamKind) -> Option<Arc<Served>> {
+    let registry = tenant.registry.load();
     let found = registry.resources_of(&kind.group, &kind.version).into_iter();
     found.filter(|served| served.resource.kind == kind.kind).find(|served| served.cache.is_some()).cloned()
 }
 
-async fn stored(server: &ApiServer, kind: &ParamKind) -> Result<(Arc<Served>, Arc<ResourceCache>), String> {
+async fn stored(tenant: &Tenant, kind: &ParamKind) -> Result<(Arc<Served>, Arc<ResourceCache>), String> {
     let unknown = || format!("paramKind kind `{kind}` not known");
-    let served = parameter(server, kind).ok_or_else(unknown)?;
+    let served = parameter(tenant, kind).ok_or_else(unknown)?;
     let spec = served.cache.clone().ok_or_else(unknown)?;
-    let cache = server.caches.resource(&spec).await.map_err(|error| error.to_string())?;
+    let cache = tenant.caches.resource(&spec).await.map_err(|error| error.to_string())?;
     Ok((served, cache))
 }
 
@@ -54,8 +54,8 @@ async fn shown(served: &Served, object: &Arc<Object>) -> Result<Value, String> {
 }
 
 /// The parameter of this name.
-pub async fn one(server: &ApiServer, kind: &ParamKind, namespace: &str, name: &str) -> Result<Option<Value>, String> {
-    let (served, cache) = stored(server, kind).await?;
+pub async fn one(tenant: &Tenant, kind: &ParamKind, namespace: &str, name: &str) -> Result<Option<Value>, String> {
+    let (served, cache) = stored(tenant, kind).await?;
     match cache.get(&served.key(namespace, name)) {
         Some(object) => shown(&served, &object).await.map(Some),
         None => Ok(None),
@@ -64,12 +64,12 @@ pub async fn one(server: &ApiServer, kind: &ParamKind, namespace: &str, name: &s
 
 /// The parameters with these labels, in the order of their names.
 pub async fn matching(
-    server: &ApiServer,
+    tenant: &Tenant,
     kind: &ParamKind,
     namespace: &str,
     selector: &LabelSelector,
 ) -> Result<Vec<Value>, String> {
-    let (served, cache) = stored(server, kind).await?;
+    let (served, cache) = stored(tenant, kind).await?;
     let snapshot = cache.snapshot(Revision::default());
     let range = KeyRange::prefix(served.prefix(namespace));
     let mut found = Vec::new();

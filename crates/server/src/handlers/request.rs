@@ -25,6 +25,7 @@ use crate::http::ResponseBody;
 use crate::registry::Served;
 use crate::request_info::RequestInfo;
 use crate::server::ApiServer;
+use crate::tenant::Tenant;
 use bailiwick_machinery::query::Query;
 
 /// How long a write may take in all, webhooks included, as upstream.
@@ -33,6 +34,8 @@ const WRITE_TIMEOUT_MAX: Duration = Duration::from_secs(34);
 /// A request about a resource, authenticated and authorized.
 pub struct Request<'a> {
     pub server: &'a Arc<ApiServer>,
+    /// The control plane it is for.
+    pub tenant: &'a Arc<Tenant>,
     pub info: &'a RequestInfo,
     pub query: &'a Query,
     pub headers: &'a HeaderMap,
@@ -70,8 +73,10 @@ impl Reply {
 }
 
 impl<'a> Request<'a> {
+    #[allow(clippy::too_many_arguments, reason = "the parts of a request, each once")]
     pub fn new(
         server: &'a Arc<ApiServer>,
+        tenant: &'a Arc<Tenant>,
         info: &'a RequestInfo,
         query: &'a Query,
         headers: &'a HeaderMap,
@@ -81,6 +86,7 @@ impl<'a> Request<'a> {
     ) -> Self {
         Self {
             server,
+            tenant,
             info,
             query,
             headers,

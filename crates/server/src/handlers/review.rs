@@ -22,14 +22,17 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     managed_fields::create_virtual(rq, &mut review, &options.manager(rq.user_agent()));
     let review = admit::answered(rq, review, Run::from(options.dry_run)).await?;
     let config = &rq.server.config;
-    let authorizers = &config.authorizers;
+    let authorizers = &rq.tenant.authorizers;
     let answered = match rq.served.resource.plural.as_str() {
         "tokenreviews" => {
-            let ask = || reviews::token_review(&config.authenticator, config.issuer.audiences(), &review, rq.now);
-            let complete = rq.server.lookup.is_complete();
+            // A project knows its own service accounts: the root's have the same names and are others.
+            let authenticator = rq.tenant.accounts.as_ref().unwrap_or(&config.authenticator);
+            let audiences = rq.tenant.issuer.audiences();
+            let ask = || reviews::token_review(authenticator, audiences, &review, rq.now);
+            let complete = rq.tenant.lookup.is_complete();
             let answered = ask().await?;
             // The token may be bound to a secret, and those are loaded only when one is asked for.
-            if !complete && rq.server.loaded_missed().await? == Loaded::More { ask().await? } else { answered }
+            if !complete && rq.tenant.loaded_missed().await? == Loaded::More { ask().await? } else { answered }
         }
         "selfsubjectreviews" => reviews::self_subject_review(rq.user, rq.now),
         "subjectaccessreviews" => reviews::subject_access_review(authorizers, &review).await?,

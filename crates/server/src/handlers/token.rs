@@ -26,13 +26,12 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let request = admit::answered(rq, request, run).await?;
     // The account must be seen as its last acknowledged write left it.
     rq.current(&rq.info.name).await?;
-    let config = &rq.server.config;
     let (namespace, name) = (&rq.info.namespace, &rq.info.name);
-    let issue = || token_request::create(&config.issuer, &*rq.server.lookup, namespace, name, &request, rq.now);
-    let complete = rq.server.lookup.is_complete();
+    let issue = || token_request::create(&rq.tenant.issuer, &*rq.tenant.lookup, namespace, name, &request, rq.now);
+    let complete = rq.tenant.lookup.is_complete();
     let answer = match issue() {
         // It may be bound to a secret, and those are loaded only when one is asked for.
-        Err(_) if !complete && rq.server.loaded_missed().await? == Loaded::More => issue()?,
+        Err(_) if !complete && rq.tenant.loaded_missed().await? == Loaded::More => issue()?,
         issued => issued?,
     };
     rq.audit.annotate("authentication.kubernetes.io/issued-credential-id", answer.credential_id);

@@ -9,7 +9,7 @@ use bailiwick_machinery::resource::GroupKind;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::write_options::WriteOptions;
 use bailiwick_merge::apply::revert_managed_times;
-use bailiwick_store::{Expect, KeyValue, Op, TxnOutcome};
+use bailiwick_store::{Expect, KeyValue, TxnOutcome};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -216,7 +216,7 @@ pub async fn remove(rq: &Request<'_>, current: &Object, last: Bytes, expect: Exp
     let revision = match run {
         Run::Dry => current.revision,
         Run::Real => {
-            let op = Op::Delete { key: key.clone(), expect };
+            let op = write::deletion(rq, key.clone(), expect)?;
             match rq.server.caches.commit(vec![op]).await.map_err(|error| rq.store_error(error))? {
                 TxnOutcome::Committed { revision } => revision,
                 TxnOutcome::Conflict { current, .. } => return Ok(Written::Lost(current)),

@@ -9,7 +9,7 @@ use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::strategy::{Generation, Strategy, any_path_segment_name};
 use bailiwick_machinery::validation::metadata::{validate_object_meta, validate_object_meta_update};
 use bailiwick_machinery::write_options::DryRun;
-use bailiwick_store::{Expect, KeyValue, Op, Revision, TxnOutcome};
+use bailiwick_store::{Expect, KeyRange, KeyValue, Op, RangeRequest, Revision, TxnOutcome};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -246,6 +246,7 @@ pub async fn put(
             _ => Revision::default(),
         },
         Run::Real => {
+            let Some(expect) = settled(rq, &key, expect).await? else { return Ok(Written::Lost(None)) };
             let mut ops = also;
             ops.push(Op::Put { key: key.clone(), value: value.clone(), expect, ttl });
             match rq.server.caches.commit(ops).await.map_err(|error| rq.store_error(error))? {
@@ -256,6 +257,32 @@ pub async fn put(
         }
     };
     as_object(rq, key, value, revision).map(Written::Done)
+}
+
+/// What the store must find for a write to happen; `None` if it cannot. Differs from what the writer expects where objects
+/// exist without being stored.
+async fn settled(rq: &Request<'_>, key: &Bytes, expect: Expect) -> ApiResult<Option<Expect>> {
+    let Some(base) = &rq.cache_spec()?.base else { return Ok(Some(expect)) };
+    if expect != Expect::Absent || !base.contains(key) {
+        return Ok(Some(base.settle(expect)));
+    }
+    // It is there from the start, unless it was deleted, and then something stored says so.
+    rq.server.caches.wait_current().await.map_err(|error| rq.store_error(error))?;
+    if rq.cache().await?.get(key).is_some() {
+        return Ok(None);
+    }
+    let range = KeyRange { start: key.clone(), end: Some([key, &b"\0"[..]].concat().into()) };
+    let request = RangeRequest { range, at: None, limit: None };
+    let found = rq.server.caches.store().range(request).await.map_err(|error| rq.store_error(error))?;
+    Ok(Some(found.entries.first().map_or(Expect::Absent, |kv| Expect::Modified(kv.mod_revision))))
+}
+
+/// The deletion of an object.
+pub fn deletion(rq: &Request<'_>, key: Bytes, expect: Expect) -> ApiResult<Op> {
+    Ok(match &rq.cache_spec()?.base {
+        Some(base) => base.delete(key, expect),
+        None => Op::Delete { key, expect },
+    })
 }
 
 /// Bytes just written, as the reader of the answer sees them.

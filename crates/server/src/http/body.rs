@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 
 use bailiwick_flowcontrol::Seat;
 use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::handlers::list::ListBody;
@@ -19,6 +21,8 @@ pub enum ResponseBody {
     List(Box<ListBody>),
     /// Events as they happen.
     Watch(Box<WatchBody>),
+    /// Anything else made as it is sent.
+    Stream(BoxStream<'static, Bytes>),
     /// An OpenAPI document, unpacked or not on the way out.
     Document(Box<crate::openapi::DocumentBody>),
     /// Any other body, compressed.
@@ -39,7 +43,7 @@ impl ResponseBody {
     /// Whether the bytes are made as the connection takes them.
     pub fn is_streamed(&self) -> bool {
         match self {
-            Self::List(_) | Self::Watch(_) => true,
+            Self::List(_) | Self::Watch(_) | Self::Stream(_) => true,
             Self::Audited(audited) => audited.inner().is_streamed(),
             Self::Full(_) | Self::Document(_) | Self::Gzip(_) => false,
         }
@@ -59,7 +63,9 @@ impl ResponseBody {
         match self {
             Self::List(list) => list.hold(seat.streaming()),
             Self::Watch(watch) => watch.hold(seat),
-            Self::Full(_) | Self::Document(_) | Self::Gzip(_) | Self::Audited(_) => return Some(seat),
+            Self::Full(_) | Self::Stream(_) | Self::Document(_) | Self::Gzip(_) | Self::Audited(_) => {
+                return Some(seat);
+            }
         }
         None
     }
@@ -74,6 +80,7 @@ impl Body for ResponseBody {
             Self::Full(bytes) => Poll::Ready(bytes.take().filter(|b| !b.is_empty())),
             Self::List(list) => list.poll_chunk(cx),
             Self::Watch(watch) => watch.poll_chunk(cx),
+            Self::Stream(stream) => stream.poll_next_unpin(cx),
             Self::Document(document) => Poll::Ready(document.next_chunk()),
             Self::Gzip(gzip) => return Pin::new(gzip.as_mut()).poll_frame(cx),
             Self::Audited(audited) => return audited.poll_frame(cx),

@@ -17,11 +17,14 @@ use crate::handlers::request::{Reply, Request};
 use crate::handlers::{create, delete, delete_collection, get, list, patch, review, token, update, watch};
 use crate::registry::Served;
 use crate::request_info::RequestInfo;
+use crate::tenant::Tenant;
 use bailiwick_machinery::query::Query;
 
 impl ApiServer {
+    #[allow(clippy::too_many_arguments, reason = "the parts of a request, each once")]
     pub(super) async fn dispatch(
         self: &Arc<Self>,
+        tenant: &Arc<Tenant>,
         parts: &Parts,
         query: &Query,
         info: &RequestInfo,
@@ -29,7 +32,7 @@ impl ApiServer {
         body: Bytes,
         exchange: &mut Exchange,
     ) -> ApiResult<Answer> {
-        let registry = self.registry.load();
+        let registry = tenant.registry.load();
         let Some(served) = registry.get(&info.group, &info.version, &info.resource) else {
             let native = info.prefix == "api" || registry.is_native_group(&info.group);
             return if native { Err(ApiError::unknown_path()) } else { Ok(Answer::page_not_found()) };
@@ -44,7 +47,7 @@ impl ApiServer {
         } else {
             check_route(served, info)?;
         }
-        let rq = Request::new(self, info, query, &parts.headers, served, user, &exchange.audit);
+        let rq = Request::new(self, tenant, info, query, &parts.headers, served, user, &exchange.audit);
         if let Some(warning) = served.resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.as_ref()) {
             rq.warn(warning.as_str());
         }

@@ -8,6 +8,7 @@ use bailiwick_machinery::user::UserInfo;
 use serde_json::Value;
 
 use super::ApiServer;
+use crate::tenant::Tenant;
 
 /// Where it is.
 pub const PATH: &str = "/auth/explain";
@@ -16,7 +17,7 @@ impl ApiServer {
     /// Explains the request that the query describes: `verb`, and `path` or `resource` with `apiGroup`, `version`,
     /// `subresource`, `namespace`, `name`, `fieldSelector` and `labelSelector`; by `user` with any number of `group`s, or by the
     /// sender.
-    pub(super) async fn explain(&self, query: &Query, sender: &UserInfo) -> ApiResult<Value> {
+    pub(super) async fn explain(&self, tenant: &Tenant, query: &Query, sender: &UserInfo) -> ApiResult<Value> {
         let text = |name: &str| query.get(name).unwrap_or_default();
         let named = query.get("user").map(|name| UserInfo {
             name: name.to_owned(),
@@ -43,6 +44,6 @@ impl ApiServer {
             return Err(ApiError::bad_request("verb must be given"));
         }
         let attributes = Attributes { user: named.as_ref().unwrap_or(sender), verb, target };
-        serde_json::to_value(self.config.authorizers.explain(&attributes).await).map_err(ApiError::internal)
+        serde_json::to_value(tenant.authorizers.explain(&attributes).await).map_err(ApiError::internal)
     }
 }

@@ -14,6 +14,7 @@ use http::header::RETRY_AFTER;
 use super::ApiServer;
 use super::respond::{Answer, Exchange};
 use crate::request_info::RequestInfo;
+use crate::tenant::Tenant;
 
 /// A request waits for its turn at most this part of the time it may take.
 const PATIENCE_DIVISOR: u32 = 4;
@@ -34,6 +35,7 @@ impl ApiServer {
     /// Waits for the request's turn; the answer of whoever is turned away is the error. Without a seat it runs unlimited.
     pub(super) async fn admit(
         &self,
+        tenant: &Tenant,
         user: &UserInfo,
         info: &RequestInfo,
         query: &Query,
@@ -42,7 +44,7 @@ impl ApiServer {
         match &self.config.flow_limits {
             FlowLimits::Fair(control) => {
                 let request = Request { user, verb: info.verb, target: target(info) };
-                let seats = |seats_max| self.estimated_seats(info, query, seats_max);
+                let seats = |seats_max| self.estimated_seats(tenant, info, query, seats_max);
                 let patience = || self.patience(info, query);
                 let Some(outcome) = control.admit(&request, seats, patience).await else { return Ok(None) };
                 exchange.classified = Some(outcome.classified);
@@ -73,7 +75,7 @@ impl ApiServer {
     }
 
     /// The work of a request: lists, and watches that begin with one, by the number of objects they look at.
-    fn estimated_seats(&self, info: &RequestInfo, query: &Query, seats_max: u32) -> u32 {
+    fn estimated_seats(&self, tenant: &Tenant, info: &RequestInfo, query: &Query, seats_max: u32) -> u32 {
         let initial_list = || {
             query.flag("sendInitialEvents") == Some(true)
                 || matches!(query.get("resourceVersion").unwrap_or_default(), "" | "0")
@@ -82,7 +84,7 @@ impl ApiServer {
         if !lists || !info.name.is_empty() || seats_max <= 1 {
             return 1;
         }
-        let registry = self.registry.load();
+        let registry = tenant.registry.load();
         let served = registry.get(&info.group, &info.version, &info.resource);
         let Some(cache) = served.and_then(|served| self.caches.loaded(&served.cache.as_ref()?.prefix)) else {
             return 1;

@@ -17,49 +17,62 @@ use sha2::{Digest, Sha512};
 use super::dispatch::method_not_allowed;
 use super::respond::Answer;
 use super::{ApiServer, FlowLimits};
+use crate::across;
 use crate::discovery::{self, AggregatedVersion};
 use crate::encode::{Layout, encode_value};
 use crate::health::{self, Endpoint};
 use crate::http::ResponseBody;
+use crate::openapi;
 use crate::request_info::RequestInfo;
+use crate::tenant::Tenant;
 use bailiwick_machinery::query::Query;
 
 impl ApiServer {
     pub(super) async fn nonresource(
         self: &Arc<Self>,
+        tenant: &Tenant,
         parts: &Parts,
         query: &Query,
         info: &RequestInfo,
         user: &UserInfo,
     ) -> ApiResult<Answer> {
         let path = info.path.as_str();
+        let is_root = tenant.project.is_none();
+        if is_root && let Some(answer) = across::answer(self, &parts.method, path, query).await {
+            return answer;
+        }
         if let Some((endpoint, single)) = Endpoint::of_path(path) {
             let (status, text) = health::answer(self, endpoint, single, query).await;
             return Ok(Answer::text(status, text));
         }
-        if let Some(answer) = self.openapi_answer(parts, path).await? {
+        if let Some(answer) = openapi::answer(tenant, parts, path).await? {
             return Ok(answer);
         }
-        if let (Some(dump), FlowLimits::Fair(control)) = (Dump::of_path(path), &self.config.flow_limits) {
+        // What belongs to the server as a whole is no part of a project.
+        if let (Some(dump), FlowLimits::Fair(control), true) = (Dump::of_path(path), &self.config.flow_limits, is_root)
+        {
             return Ok(Answer::text(200, control.dump(dump)));
         }
         match path {
             "/version" | "/metrics" | super::explain::PATH if !reads(parts) => Err(method_not_allowed()),
-            "/" => json_answer(&json!({"paths": self.paths()}), Layout::Pretty),
+            "/" => json_answer(&json!({"paths": paths(tenant)}), Layout::Pretty),
             "/version" | "/version/" => json_answer(&discovery::version(), Layout::Pretty),
-            "/metrics" => Ok(self.metrics_answer()),
-            super::explain::PATH => json_answer(&self.explain(query, user).await?, Layout::Compact),
+            "/metrics" if is_root => Ok(self.metrics_answer()),
+            super::explain::PATH => json_answer(&self.explain(tenant, query, user).await?, Layout::Compact),
             // Others can only discover an issuer that is a URL.
-            "/openid/v1/jwks" if self.issuer_is_url() => self.key_set(),
-            "/.well-known/openid-configuration" if self.issuer_is_url() => self.issuer_document(),
-            "/encryption/status" | "/encryption/reencrypt" => self.encryption_answer(parts, path).await,
-            _ => self.discovery_answer(parts, query, path),
+            "/openid/v1/jwks" if issuer_is_url(tenant) => self.key_set(),
+            "/.well-known/openid-configuration" if issuer_is_url(tenant) => self.issuer_document(tenant),
+            "/encryption/status" | "/encryption/reencrypt" if is_root => self.encryption_answer(parts, path).await,
+            _ => self.discovery_answer(tenant, parts, query, path),
         }
     }
 
     fn metrics_answer(&self) -> Answer {
         let mut text = self.metrics.encode(&self.caches);
-        self.config.admission.encode_metrics(&mut text);
+        self.root.admission.encode_metrics(&mut text);
+        if let Some(tenants) = &self.tenants {
+            crate::metrics::append_tenant_metrics(&mut text, tenants.len());
+        }
         if let Some(auditor) = &self.config.auditor {
             super::audit::append_metrics(&mut text, auditor);
         }
@@ -67,10 +80,6 @@ impl ApiServer {
             control.write_metrics(&mut text);
         }
         Answer::new(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", ResponseBody::full(text))
-    }
-
-    fn issuer_is_url(&self) -> bool {
-        self.config.issuer.issuer().starts_with("https://")
     }
 
     /// Rewriting the store under its first key: started by POST, followed by GET.
@@ -91,18 +100,18 @@ impl ApiServer {
             .header(CACHE_CONTROL, "public, max-age=3600"))
     }
 
-    fn issuer_document(&self) -> ApiResult<Answer> {
+    fn issuer_document(&self, tenant: &Tenant) -> ApiResult<Answer> {
         let jwks_uri = match &self.config.jwks_uri {
             Some(uri) => uri.clone(),
-            None => format!("https://{}/openid/v1/jwks", self.config.address),
+            None => format!("https://{}{}/openid/v1/jwks", self.config.address, tenant.path_prefix()),
         };
         let keys = self.config.token_keys.load();
-        let document = oidc_discovery::discovery_document(self.config.issuer.issuer(), &jwks_uri, &keys.keys);
+        let document = oidc_discovery::discovery_document(tenant.issuer.issuer(), &jwks_uri, &keys.keys);
         Ok(json_answer(&document, Layout::Compact)?.header(CACHE_CONTROL, "public, max-age=3600"))
     }
 
-    fn discovery_answer(&self, parts: &Parts, query: &Query, path: &str) -> ApiResult<Answer> {
-        let registry = self.registry.load();
+    fn discovery_answer(&self, tenant: &Tenant, parts: &Parts, query: &Query, path: &str) -> ApiResult<Answer> {
+        let registry = tenant.registry.load();
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if let ["api"] | ["apis"] = segments.as_slice()
@@ -134,30 +143,33 @@ impl ApiServer {
         let body = encode_value(negotiated.media, layout, &document)?;
         Ok(Answer::new(200, negotiated.media.as_str(), ResponseBody::full(body)))
     }
+}
 
-    /// Every path there is to see.
-    fn paths(&self) -> Vec<String> {
-        let registry = self.registry.load();
-        let mut paths: Vec<String> = ["/api", "/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
-            .into_iter()
-            .chain(["/.well-known/openid-configuration", "/openid/v1/jwks"])
-            .map(str::to_owned)
-            .collect();
-        for (group, versions) in registry.groups() {
-            let base = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
-            paths.extend(versions.iter().map(|version| format!("{base}/{version}")));
-            paths.push(base);
-        }
-        for (name, endpoint) in
-            [("healthz", Endpoint::Healthz), ("livez", Endpoint::Livez), ("readyz", Endpoint::Readyz)]
-        {
-            paths.push(format!("/{name}"));
-            paths.extend(endpoint.checks().iter().map(|check| format!("/{name}/{check}")));
-        }
-        paths.sort();
-        paths.dedup();
-        paths
+/// Whether others can discover the issuer of tokens.
+fn issuer_is_url(tenant: &Tenant) -> bool {
+    tenant.issuer.issuer().starts_with("https://")
+}
+
+/// Every path there is to see.
+fn paths(tenant: &Tenant) -> Vec<String> {
+    let registry = tenant.registry.load();
+    let mut paths: Vec<String> = ["/api", "/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
+        .into_iter()
+        .chain(["/.well-known/openid-configuration", "/openid/v1/jwks"])
+        .map(str::to_owned)
+        .collect();
+    for (group, versions) in registry.groups() {
+        let base = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
+        paths.extend(versions.iter().map(|version| format!("{base}/{version}")));
+        paths.push(base);
     }
+    for (name, endpoint) in [("healthz", Endpoint::Healthz), ("livez", Endpoint::Livez), ("readyz", Endpoint::Readyz)] {
+        paths.push(format!("/{name}"));
+        paths.extend(endpoint.checks().iter().map(|check| format!("/{name}/{check}")));
+    }
+    paths.sort();
+    paths.dedup();
+    paths
 }
 
 fn json_answer(value: &Value, layout: Layout) -> ApiResult<Answer> {

@@ -25,6 +25,7 @@ use crate::encode::gzip::{GZIP_BYTES_MIN, GzipBody};
 use crate::encode::{Layout, encode_value};
 use crate::handlers::request::Reply;
 use crate::http::ResponseBody;
+use crate::tenant::Tenant;
 use bailiwick_machinery::query::Query;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -82,6 +83,8 @@ pub struct Exchange {
     /// When the request arrived, where it may be recorded.
     received: Option<Timestamp>,
     recorder: Option<Recorder>,
+    /// The project's control plane, if the request is for one.
+    pub tenant: Option<Arc<Tenant>>,
     /// The flow the request belongs to.
     pub classified: Option<Classified>,
     /// The request's right to run, until its answer is complete.
@@ -108,6 +111,7 @@ impl Exchange {
             audit,
             received,
             recorder: None,
+            tenant: None,
             classified: None,
             seat: None,
             span: None,

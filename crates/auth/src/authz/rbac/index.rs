@@ -224,6 +224,19 @@ impl Index {
         all
     }
 
+    /// See [`super::Rbac::names`].
+    pub fn names(&self, user: &UserInfo) -> bool {
+        let everybody = [UserInfo::AUTHENTICATED, UserInfo::UNAUTHENTICATED];
+        let own = || user.groups.iter().filter(|group| !everybody.contains(&group.as_str()));
+        if self.users.contains_key(&KeyRef { namespace: "", name: &user.name })
+            || own().any(|group| self.groups.contains_key(&KeyRef { namespace: "", name: group }))
+        {
+            return true;
+        }
+        self.users.keys().any(|key| *key.name == *user.name)
+            || self.groups.keys().any(|key| own().any(|group| *key.name == **group))
+    }
+
     fn visit_grants<'a>(
         &'a self,
         user: &'a UserInfo,

@@ -1,0 +1,227 @@
+//! From the creation of a project to its end: says that it is ready, and removes everything of one that is deleted.
+//!
+//! A project is ready as soon as it exists, since its control plane is made of what is there already; the condition says so
+//! to those who wait for it. A deletion closes the control plane on every server, so that its watches end, removes its keys
+//! from the store and then lets the Project go.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use bailiwick_machinery::object;
+use bailiwick_server::cache::Event;
+use bailiwick_server::{ApiServer, Connection, ProjectIdentity, TenantId};
+use bailiwick_store as store;
+use futures::StreamExt;
+use http_body_util::Full;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::{FINALIZER, GROUP, VERSION};
+use crate::background::Background;
+use crate::bootstrap::{own_user, send};
+
+/// Projects and organizations worked on at the same time.
+const WORKERS: usize = 16;
+/// Before something that failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often idle control planes are looked for.
+const IDLE_SCAN: Duration = Duration::from_secs(15);
+/// How long nobody must have used a control plane before it is dropped. Opening it again takes about a millisecond.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// An object to look at: its plural and its name.
+type Key = (&'static str, String);
+
+/// What is to be done; bounded by the number of projects and organizations.
+#[derive(Default)]
+struct Pending {
+    keys: Mutex<BTreeSet<Key>>,
+    added: Notify,
+}
+
+impl Pending {
+    fn add(&self, key: Key) {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        self.added.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<Key> {
+        std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Follows projects until dropped.
+pub(crate) struct Lifecycle {
+    _tasks: [Background; 2],
+}
+
+/// Starts to follow projects. `settle` is how long other servers may let requests into a project that is being deleted.
+pub(crate) async fn start(server: &Arc<ApiServer>, settle: Duration) -> store::Result<Lifecycle> {
+    let pending = Arc::new(Pending::default());
+    for plural in ["projects", "organizations"] {
+        let Some(cache) = server.root().cache_of(GROUP, plural).await? else { continue };
+        // Whoever created a project finds it in the very next request.
+        cache.mark_decisive();
+        let (pending, server) = (pending.clone(), Arc::downgrade(server));
+        cache.subscribe(Box::new(move |event| observe(plural, event, &pending, &server)));
+    }
+    let idle = Arc::downgrade(server);
+    let scanning = Background::spawn(async move {
+        loop {
+            tokio::time::sleep(IDLE_SCAN).await;
+            let Some(server) = idle.upgrade() else { return };
+            let dropped = server.drop_idle_tenants(IDLE_MAX);
+            if dropped > 0 {
+                tracing::debug!(dropped, "idle project control planes dropped");
+            }
+        }
+    });
+    let working = Background::spawn(work(Arc::downgrade(server), pending, settle));
+    Ok(Lifecycle { _tasks: [scanning, working] })
+}
+
+fn observe(plural: &'static str, event: &Event, pending: &Pending, server: &Weak<ApiServer>) {
+    let name = event.object.name();
+    let Ok(value) = event.object.to_value() else { return };
+    if let Some(tenants) =
+        server.upgrade().as_ref().filter(|_| plural == "projects").and_then(|server| server.tenants())
+    {
+        let uid = object::uid(&value);
+        if event.deleted {
+            tenants.gone(uid);
+        } else {
+            let organization = object::str_at(&value, &["spec", "ownerRef", "name"]).into();
+            tenants.seen(uid, ProjectIdentity { name: name.into(), organization });
+        }
+    }
+    if plural == "projects" && (event.deleted || event.object.deleting) {
+        // A task of its own: a subscriber must not change the caches it is called from.
+        let (server, name, uid) = (server.clone(), name.to_owned(), object::uid(&value).to_owned());
+        tokio::spawn(async move {
+            if let Some(server) = server.upgrade() {
+                server.close_tenant(&name, &uid);
+            }
+        });
+    }
+    let waits = event.object.deleting && object::finalizers(&value).contains(&FINALIZER);
+    if !event.deleted && (waits || !event.object.deleting && !is_ready(&value)) {
+        pending.add((plural, name.to_owned()));
+    }
+}
+
+fn is_ready(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|found| found["type"] == "Ready" && found["status"] == "True"))
+}
+
+async fn work(server: Weak<ApiServer>, pending: Arc<Pending>, settle: Duration) {
+    let connection = Arc::new(Connection::in_process(own_user()));
+    loop {
+        pending.added.notified().await;
+        let keys = pending.take();
+        let Some(server) = server.upgrade() else { return };
+        futures::stream::iter(keys)
+            .for_each_concurrent(WORKERS, |key| {
+                let (server, connection, pending) = (&server, &connection, &pending);
+                async move {
+                    if let Err(error) = settle_one(server, connection, &key, settle).await {
+                        tracing::warn!(%error, resource = key.0, name = key.1, "to be tried again");
+                        let pending = pending.clone();
+                        tokio::spawn(async move {
+                            tokio::time::sleep(RETRY).await;
+                            pending.add(key);
+                        });
+                    }
+                }
+            })
+            .await;
+    }
+}
+
+async fn settle_one(
+    server: &Arc<ApiServer>,
+    connection: &Arc<Connection>,
+    (plural, name): &Key,
+    settle: Duration,
+) -> Result<(), String> {
+    let path = format!("/apis/{GROUP}/{VERSION}/{plural}/{name}");
+    let (status, text) = send(server, connection, http::Request::get(&path).body(Full::default())).await?;
+    let found: Value = match status {
+        200 => serde_json::from_str(&text).map_err(|error| error.to_string())?,
+        404 => return Ok(()),
+        _ => return Err(format!("{status} {text}")),
+    };
+    if object::is_deleting(&found) {
+        return if object::finalizers(&found).contains(&FINALIZER) {
+            remove(server, connection, &path, &found, settle).await
+        } else {
+            Ok(())
+        };
+    }
+    if is_ready(&found) { Ok(()) } else { say_ready(server, connection, plural, &path, &found).await }
+}
+
+async fn say_ready(
+    server: &Arc<ApiServer>,
+    connection: &Arc<Connection>,
+    plural: &str,
+    path: &str,
+    found: &Value,
+) -> Result<(), String> {
+    let message = match plural {
+        "projects" => "The control plane serves.",
+        _ => "The organization can own projects.",
+    };
+    let condition = json!({
+        "type": "Ready", "status": "True", "reason": "Ready", "message": message,
+        "observedGeneration": found["metadata"]["generation"],
+        "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    });
+    let mut conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.retain(|other| other["type"] != "Ready");
+    conditions.push(condition);
+    let patch = json!({
+        "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+        "status": {"conditions": conditions, "observedGeneration": found["metadata"]["generation"]},
+    });
+    patch_object(server, connection, &format!("{path}/status"), &patch).await
+}
+
+/// Removes the control plane of a project, and then the project.
+async fn remove(
+    server: &Arc<ApiServer>,
+    connection: &Arc<Connection>,
+    path: &str,
+    project: &Value,
+    settle: Duration,
+) -> Result<(), String> {
+    let (name, uid) = (object::name(project), object::uid(project));
+    server.close_tenant(name, uid);
+    // Requests that were let in before everybody knew of the deletion may still write.
+    tokio::time::sleep(settle).await;
+    let erased = server.erase_tenant(&TenantId::project(uid)).await.map_err(|error| error.to_string())?;
+    server.close_tenant(name, uid);
+    let kept: Vec<&str> = object::finalizers(project).into_iter().filter(|other| *other != FINALIZER).collect();
+    let patch = json!({
+        "metadata": {"resourceVersion": project["metadata"]["resourceVersion"], "finalizers": kept},
+    });
+    patch_object(server, connection, path, &patch).await?;
+    tracing::info!(project = name, uid, objects = erased, "project control plane removed");
+    Ok(())
+}
+
+async fn patch_object(
+    server: &Arc<ApiServer>,
+    connection: &Arc<Connection>,
+    path: &str,
+    patch: &Value,
+) -> Result<(), String> {
+    let request = http::Request::patch(path)
+        .header("content-type", "application/merge-patch+json")
+        .body(Full::from(patch.to_string()));
+    match send(server, connection, request).await? {
+        (200 | 404, _) => Ok(()),
+        (status, text) => Err(format!("{status} {text}")),
+    }
+}

@@ -1,0 +1,49 @@
+//! Reads across projects, for those whom the root lets.
+
+use serde_json::{Value, json};
+
+use crate::platform::{GROUP, Platform, Who};
+
+#[tokio::test]
+async fn one_list_shows_what_all_projects_have() {
+    let platform = Platform::with(&["p1", "p2"]).await;
+    platform.create(&format!("{GROUP}/organizations"), json!({"metadata": {"name": "other"}})).await;
+    let spec = json!({"ownerRef": {"kind": "Organization", "name": "other"}});
+    platform.create(&format!("{GROUP}/projects"), json!({"metadata": {"name": "p3"}, "spec": spec})).await;
+    for project in ["p1", "p2", "p3"] {
+        platform.map(&format!("/projects/{project}"), "shared").await;
+    }
+    let links = |list: &Value| -> Vec<String> {
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        items.iter().filter_map(|item| item["metadata"]["selfLink"].as_str().map(str::to_owned)).collect()
+    };
+    let all = platform.get("/projects/*/api/v1/configmaps").await.1;
+    let link = |project: &str| format!("/projects/{project}/api/v1/namespaces/default/configmaps/shared");
+    assert_eq!(links(&all), [link("p1"), link("p2"), link("p3")]);
+    let of_acme = platform.get("/organizations/acme/projects/*/api/v1/namespaces/default/configmaps").await.1;
+    assert_eq!(links(&of_acme), [link("p1"), link("p2")]);
+}
+
+#[tokio::test]
+async fn the_roots_roles_say_who_may_read_across() {
+    let platform = Platform::with(&["p1"]).await;
+    platform.map("/projects/p1", "shared").await;
+    let path = "/organizations/acme/projects/*/api/v1/configmaps";
+    assert_eq!(platform.send(Who::User("rita"), "GET", path, Value::Null).await.0, 403);
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let rules = json!([{"nonResourceURLs": ["/organizations/acme/*"], "verbs": ["get"]}]);
+    platform
+        .create(&format!("{rbac}/clusterroles"), json!({"metadata": {"name": "acme-reader"}, "rules": rules}))
+        .await;
+    let binding = json!({
+        "metadata": {"name": "acme-reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "acme-reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "rita"}],
+    });
+    platform.create(&format!("{rbac}/clusterrolebindings"), binding).await;
+    assert_eq!(platform.send(Who::User("rita"), "GET", path, Value::Null).await.0, 200);
+    for other in ["/projects/*/api/v1/configmaps", "/organizations/other/projects/*/api/v1/configmaps"] {
+        assert_eq!(platform.send(Who::User("rita"), "GET", other, Value::Null).await.0, 403, "{other}");
+    }
+    assert_eq!(platform.send(Who::Admin, "DELETE", path, Value::Null).await.0, 405);
+}

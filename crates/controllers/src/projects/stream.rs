@@ -1,0 +1,223 @@
+//! The stream of everything that happens in all projects, followed for ever.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::client::Body;
+use kube::core::ApiResource;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+
+use super::ProjectControllers;
+use crate::discovery::{ResourceType, Scope};
+use crate::error::Error;
+use crate::header::Header;
+use crate::plane::Plane;
+
+/// Where the server tells it.
+const PATH: &str = "/projects/*/metadata?watch=true";
+/// Before an interrupted stream is asked for again.
+const RECONNECT: Duration = Duration::from_millis(500);
+/// Before a server without projects is asked again.
+const WITHOUT_PROJECTS: Duration = Duration::from_secs(600);
+/// The longest line taken: metadata has a limit on the server, and this is far above it.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// An object in a project.
+pub(super) struct Seen {
+    pub kind: Kind,
+    pub resource: Arc<ResourceType>,
+    pub meta: ObjectMeta,
+}
+
+impl Seen {
+    /// The same without owners and finalizers.
+    pub fn without_relations(&self) -> Self {
+        let meta = ObjectMeta { owner_references: None, finalizers: None, ..self.meta.clone() };
+        Self { kind: self.kind, resource: self.resource.clone(), meta }
+    }
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(default)]
+    project: &'a str,
+    #[serde(default)]
+    group: &'a str,
+    #[serde(default)]
+    resource: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TypeMeta {
+    kind: String,
+    api_version: String,
+}
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: ObjectMeta,
+}
+
+/// How far the stream has come.
+#[derive(Default)]
+struct Progress {
+    /// Everything up to here was told.
+    revision: Option<String>,
+    /// The project being listed, and what it has.
+    listing: Option<(Plane, Vec<Seen>)>,
+    types: HashMap<(String, String, String), Arc<ResourceType>>,
+}
+
+impl ProjectControllers {
+    /// Follows the stream; `listed` becomes true once everything that existed was told.
+    pub(super) async fn follow(&self, listed: watch::Sender<bool>) {
+        let mut progress = Progress::default();
+        loop {
+            let wait = match self.follow_once(&mut progress, &listed).await {
+                Ok(Ended::Interrupted) => RECONNECT,
+                Ok(Ended::NoProjects) => WITHOUT_PROJECTS,
+                Err(error) => {
+                    tracing::debug!(%error, "the stream of projects was interrupted");
+                    RECONNECT
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn follow_once(&self, progress: &mut Progress, listed: &watch::Sender<bool>) -> Result<Ended, Error> {
+        let path = match &progress.revision {
+            Some(revision) => format!("{PATH}&resourceVersion={revision}"),
+            None => {
+                self.restart();
+                progress.listing = None;
+                PATH.to_owned()
+            }
+        };
+        let request = Request::get(path).body(Body::empty()).map_err(kube::Error::HttpError)?;
+        let response = self.root.send(request).await?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => {
+                listed.send_replace(true);
+                return Ok(Ended::NoProjects);
+            }
+            status => {
+                progress.revision = None;
+                return Err(Error::Incomplete(format!("{PATH}: {status}")));
+            }
+        }
+        let mut frames = response.into_body().into_data_stream();
+        let mut buffer: Vec<u8> = Vec::new();
+        while let Some(frame) = frames.try_next().await? {
+            buffer.extend_from_slice(&frame);
+            let mut start = 0;
+            while let Some(end) = buffer.iter().skip(start).position(|byte| *byte == b'\n') {
+                let line = buffer.get(start..start + end).unwrap_or_default();
+                start += end + 1;
+                self.line(line, progress, listed)?;
+            }
+            buffer.drain(..start);
+            if buffer.len() > LINE_BYTES_MAX {
+                return Err(Error::Incomplete("a line of the stream is too long".to_owned()));
+            }
+        }
+        Ok(Ended::Interrupted)
+    }
+
+    fn line(&self, line: &[u8], progress: &mut Progress, listed: &watch::Sender<bool>) -> Result<(), Error> {
+        let unreadable = |error: serde_json::Error| Error::Incomplete(format!("unreadable line: {error}"));
+        let line: Line<'_> = serde_json::from_slice(line).map_err(unreadable)?;
+        let kind = match line.kind {
+            "ADDED" => Kind::Added,
+            "MODIFIED" => Kind::Modified,
+            "DELETED" => Kind::Deleted,
+            "BOOKMARK" => {
+                let bookmark: Bookmark = serde_json::from_str(line.object.get()).map_err(unreadable)?;
+                let ends = bookmark.metadata.annotations.as_ref().and_then(|all| all.get("k8s.io/initial-events-end"));
+                if ends.is_some_and(|ends| ends == "true") {
+                    self.list_ended(progress);
+                    listed.send_replace(true);
+                }
+                progress.revision = bookmark.metadata.resource_version;
+                return Ok(());
+            }
+            _ => {
+                // The place to go on from is gone: everything is told anew.
+                progress.revision = None;
+                return Err(Error::Incomplete(line.object.get().to_owned()));
+            }
+        };
+        let header: Header = serde_json::from_str(line.object.get()).map_err(unreadable)?;
+        let types: TypeMeta = serde_json::from_str(line.object.get()).map_err(unreadable)?;
+        let resource = progress.resource(&line, types, &header.metadata);
+        let plane = Plane::project(line.project);
+        let seen = Seen { kind, resource, meta: header.metadata };
+        if progress.revision.is_some() {
+            progress.revision = seen.meta.resource_version.clone();
+            self.changed(&plane, &seen);
+            return Ok(());
+        }
+        if progress.listing.as_ref().is_some_and(|(listing, _)| *listing != plane) {
+            self.list_ended(progress);
+        }
+        progress.listing.get_or_insert_with(|| (plane, Vec::new())).1.push(seen);
+        Ok(())
+    }
+
+    fn list_ended(&self, progress: &mut Progress) {
+        if let Some((plane, all)) = progress.listing.take() {
+            self.listed(&plane, &all);
+        }
+    }
+}
+
+/// How a stream ended.
+enum Ended {
+    Interrupted,
+    /// The server has none.
+    NoProjects,
+}
+
+impl Progress {
+    fn resource(&mut self, line: &Line<'_>, types: TypeMeta, meta: &ObjectMeta) -> Arc<ResourceType> {
+        let key = (line.group.to_owned(), line.resource.to_owned(), types.api_version.clone());
+        let scope =
+            if meta.namespace.as_deref().unwrap_or_default().is_empty() { Scope::Cluster } else { Scope::Namespaced };
+        // Projects may define one name with different scopes.
+        if let Some(known) = self.types.get(&key).filter(|known| known.scope == scope) {
+            return known.clone();
+        }
+        let version = types.api_version.rsplit('/').next().unwrap_or_default().to_owned();
+        let api = ApiResource {
+            group: line.group.to_owned(),
+            version,
+            api_version: types.api_version,
+            kind: types.kind,
+            plural: line.resource.to_owned(),
+        };
+        let made = Arc::new(ResourceType::new(api, scope));
+        self.types.insert(key, made.clone());
+        made
+    }
+}
