@@ -6,6 +6,7 @@
 
 mod audit;
 mod flood;
+mod garbage;
 mod policies;
 mod projects;
 
@@ -60,6 +61,9 @@ pub struct Args {
     /// Measure this many project control planes, each with a namespace and ten objects; nothing else.
     #[arg(long)]
     pub projects: Option<u32>,
+    /// Measure the collection of this many objects that lose their owner; nothing else is measured.
+    #[arg(long)]
+    pub garbage: Option<usize>,
 }
 
 /// One thing measured on both servers.
@@ -172,6 +176,9 @@ pub fn run(args: &Args) -> Result<()> {
     if args.flood {
         return floods(&binary, args);
     }
+    if let Some(dependents) = args.garbage {
+        return collections(&binary, args, dependents);
+    }
     let loadgen = build_loadgen(&args.loadgen)?;
     if let Some(objects) = args.objects {
         return many_objects(&binary, &loadgen, objects);
@@ -211,6 +218,28 @@ fn floods(binary: &Path, args: &Args) -> Result<()> {
     if !args.without_peer {
         setup::install(tools::PEER_TOOLS, &tools_dir()?)?;
         flood::measure("kube-apiserver + etcd", &servers::start_kube_apiserver()?)?;
+    }
+    Ok(())
+}
+
+fn collections(binary: &Path, args: &Args, dependents: usize) -> Result<()> {
+    let ours = garbage::measure("bailiwick", &servers::start_control_plane(binary, &[])?, dependents)?;
+    let mut theirs = Vec::new();
+    if !args.without_peer {
+        setup::install(tools::PEER_TOOLS, &tools_dir()?)?;
+        setup::install(tools::CONTROLLER_TOOLS, &tools_dir()?)?;
+        let peer = servers::start_kubernetes(servers::Pace::Unlimited)?;
+        theirs = garbage::measure("kube-apiserver + etcd + kube-controller-manager", &peer, dependents)?;
+    }
+    println!("\n| scenario | figure | bailiwick | Kubernetes | ratio |\n|---|---|---:|---:|---:|");
+    for (index, found) in ours.iter().enumerate() {
+        let figures = |found: &garbage::Figures| [found.seconds, found.cpu_seconds, found.rss_mib];
+        let peer = theirs.get(index).map(figures);
+        for (at, (figure, value)) in ["s until all are gone", "CPU s", "RSS MiB after"].into_iter().zip(figures(found)).enumerate() {
+            let scenario = format!("{dependents} {}", found.scenario);
+            let row = Row { scenario, figure, value, better: Better::Less };
+            println!("{}", row.markdown(peer.and_then(|peer| peer.get(at).copied())));
+        }
     }
     Ok(())
 }

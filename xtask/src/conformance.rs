@@ -23,7 +23,8 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 
 use crate::tools::repository_root;
-use case::{Case, Suite};
+use crate::{e2e, test_cmd};
+use case::{Case, Controllers, Suite};
 use exchange::{Answer, Server};
 
 /// Cases under way at once. Each has its own namespace; most of the time is spent in bounded watches.
@@ -53,6 +54,21 @@ pub struct Args {
     /// What the random scripts are made from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Run the specs of Kubernetes' own end-to-end suite that need no nodes, and compare with conformance/e2e.txt.
+    #[arg(long, conflicts_with_all = ["record", "live", "docs", "generated"])]
+    pub e2e: bool,
+    /// Run the functions of Kubernetes' own kubectl shell suites (test/cmd), and compare with conformance/test-cmd.txt.
+    #[arg(long, conflicts_with_all = ["record", "live", "docs", "generated", "e2e"])]
+    pub cmd: bool,
+    /// With --e2e or --cmd: also run what is expected to fail.
+    #[arg(long)]
+    pub all: bool,
+    /// With --e2e: judge upstream's sample of a control plane without workloads, with kube-controller-manager, instead of ours.
+    #[arg(long, requires = "e2e")]
+    pub reference: bool,
+    /// With --e2e: run only the specs that need workload types, on a server that has them, inert.
+    #[arg(long, requires = "e2e", conflicts_with = "reference")]
+    pub inert: bool,
 }
 
 /// One case's outcome.
@@ -65,6 +81,22 @@ pub struct Outcome {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<()> {
+    if args.e2e {
+        return e2e::run(&e2e::Args {
+            filter: args.filter.clone(),
+            all: args.all,
+            bailiwick: args.bailiwick.clone(),
+            reference: args.reference,
+            inert: args.inert,
+        });
+    }
+    if args.cmd {
+        return test_cmd::run(&test_cmd::Args {
+            filter: args.filter.clone(),
+            all: args.all,
+            bailiwick: args.bailiwick.clone(),
+        });
+    }
     let suites = load()?;
     if args.docs {
         return compatibility::write(&suites);
@@ -83,28 +115,46 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Starts our server, runs the cases and compares. The order of outcomes is that of the files.
+fn start_peer(controllers: Controllers) -> Result<servers::Running> {
+    match controllers {
+        Controllers::Off => servers::start_kube_apiserver(),
+        Controllers::Run => servers::start_kubernetes(servers::Pace::Default),
+    }
+}
+
+/// Starts our server, runs the cases and compares. The order of outcomes is that of the files, those that need controllers
+/// last.
 pub fn compare(args: &Args) -> Result<Vec<Outcome>> {
     let suites = load()?;
     let binary = match &args.bailiwick {
         Some(path) => path.clone(),
         None => servers::build_bailiwick()?,
     };
-    let ours = servers::start_bailiwick(&binary)?;
-    let theirs = if args.live { Some(servers::start_kube_apiserver()?) } else { None };
-    let selected = select_cases(&suites, &args.filter);
-    let got = answers(&ours.server, &selected);
-    let expected = match &theirs {
-        Some(peer) => answers(&peer.server, &selected),
-        None => recorded(&suites, &selected)?,
-    };
-    let judged = selected.iter().zip(got).zip(expected);
-    let mut outcomes: Vec<Outcome> = judged
-        .map(|(((suite, case), got), expected)| Outcome {
+    let mut outcomes = Vec::new();
+    for controllers in [Controllers::Off, Controllers::Run] {
+        let selected: Vec<(&Suite, &Case)> = select_cases(&suites, &args.filter)
+            .into_iter()
+            .filter(|(suite, _)| suite.controllers == controllers)
+            .collect();
+        if selected.is_empty() {
+            continue;
+        }
+        let ours = match controllers {
+            Controllers::Off => servers::start_bailiwick(&binary)?,
+            Controllers::Run => servers::start_control_plane(&binary, &[])?,
+        };
+        let theirs = if args.live { Some(start_peer(controllers)?) } else { None };
+        let got = answers(&ours.server, &selected);
+        let expected = match &theirs {
+            Some(peer) => answers(&peer.server, &selected),
+            None => recorded(&suites, &selected)?,
+        };
+        let judged = selected.iter().zip(got).zip(expected);
+        outcomes.extend(judged.map(|(((suite, case), got), expected)| Outcome {
             name: format!("{}: {}", suite.subject, case.name),
             problems: judge(case, expected, got),
-        })
-        .collect();
+        }));
+    }
     if args.filter.is_empty() {
         outcomes.push(compatibility::is_current(&suites));
     }
@@ -225,7 +275,8 @@ fn judge(case: &Case, expected: Result<Vec<Answer>>, got: Result<Vec<Answer>>) -
 }
 
 fn record(suites: &[Suite], filter: &str) -> Result<()> {
-    let peer = servers::start_kube_apiserver()?;
+    // Each is started when the first file needs it.
+    let (mut plain, mut with_controllers) = (None, None);
     let mut requests = 0;
     let mut broken = Vec::new();
     for suite in suites {
@@ -233,6 +284,14 @@ fn record(suites: &[Suite], filter: &str) -> Result<()> {
         if select_cases(std::slice::from_ref(suite), filter).is_empty() {
             continue;
         }
+        let slot = match suite.controllers {
+            Controllers::Off => &mut plain,
+            Controllers::Run => &mut with_controllers,
+        };
+        let peer = match slot {
+            Some(peer) => peer,
+            None => slot.insert(start_peer(suite.controllers)?),
+        };
         let mut answered = Vec::with_capacity(cases.len());
         for ((_, case), answers) in cases.iter().zip(answers(&peer.server, &cases)) {
             match answers {

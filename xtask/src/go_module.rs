@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::tools::{Source, Tool};
+use crate::tools::{Source, Tool, repository_root};
 
 const OPERATOR_REGISTRY: &str = "github.com/operator-framework/operator-registry";
 
@@ -20,9 +20,14 @@ pub fn build(tool: &Tool, dir: &Path) -> Result<PathBuf> {
     let unfinished = scratch.join("program");
 
     let (module, package, linker_flags) = match tool.source {
-        Source::Kubernetes { program } => {
+        Source::Kubernetes { package } => {
             let module = kubernetes_module(tool.version)?;
-            (module, format!("k8s.io/kubernetes/cmd/{program}"), version_flags(tool.version))
+            (module, format!("k8s.io/kubernetes/{package}"), version_flags(tool.version))
+        }
+        Source::KubernetesClient { directory } => {
+            let module = kubernetes_module(tool.version)?;
+            copy_program(&repository_root().join("clients").join(directory), &scratch)?;
+            (module, ".".to_owned(), version_flags(tool.version))
         }
         Source::Etcd => (etcd_module(tool.version)?, "go.etcd.io/etcd/server/v3".to_owned(), String::new()),
         Source::Opm => (opm_module(tool.version)?, format!("{OPERATOR_REGISTRY}/cmd/opm"), String::new()),
@@ -48,6 +53,15 @@ pub fn build(tool: &Tool, dir: &Path) -> Result<PathBuf> {
     std::fs::rename(&unfinished, &output)?;
     std::fs::remove_dir_all(&scratch)?;
     Ok(output)
+}
+
+/// Go refuses a package outside the module, and the module is generated in the scratch directory.
+fn copy_program(from: &Path, scratch: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), scratch.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 /// What the Go tool chain says about itself, or an error that tells what to install.

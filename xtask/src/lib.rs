@@ -4,9 +4,12 @@
 pub mod bench;
 pub mod conformance;
 pub mod dependencies;
+pub mod e2e;
+mod expectations;
 pub mod go_module;
 pub mod kubectl;
 pub mod real_crds;
 pub mod setup;
+pub mod test_cmd;
 pub mod test_run;
 pub mod tools;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::go_module;
-use crate::tools::{CATALOG_TOOLS, CONTROLLER_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, repository_root, tools_dir};
+use crate::tools::{CATALOG_TOOLS, CONTROLLER_TOOLS, E2E_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, repository_root, tools_dir};
 
 /// The module that carries the conformance tests of CEL.
 const CEL_SPEC: (&str, &str) = ("cel.dev/expr", "0.25.1");
@@ -23,6 +23,9 @@ pub struct Args {
     /// Also build kube-controller-manager.
     #[arg(long)]
     pub controllers: bool,
+    /// Also build the specs of Kubernetes' end-to-end suite that need no nodes (many minutes, some GB of Go build cache).
+    #[arg(long)]
+    pub e2e: bool,
     /// Also build opm, which the catalog's tests compare with.
     #[arg(long)]
     pub opm: bool,
@@ -37,6 +40,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if args.controllers {
         wanted.extend_from_slice(CONTROLLER_TOOLS);
+    }
+    if args.e2e {
+        wanted.extend_from_slice(E2E_TOOLS);
     }
     if args.opm {
         wanted.extend_from_slice(CATALOG_TOOLS);

@@ -10,7 +10,7 @@ pub const TOOLS_ENV: &str = "BAILIWICK_TOOLS";
 
 /// The Kubernetes release we are compatible with, and the two minors before it that clients may still run.
 /// Patch releases are the newest whose sums the Go checksum database vouches for.
-const KUBERNETES_1_36: &str = "1.36.4";
+pub const KUBERNETES_1_36: &str = "1.36.4";
 const KUBERNETES_1_35: &str = "1.35.8";
 const KUBERNETES_1_34: &str = "1.34.10";
 const ETCD: &str = "3.6.16";
@@ -20,8 +20,10 @@ const OPM: &str = "1.73.0";
 /// Where a program's source comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// `k8s.io/kubernetes/cmd/<program>`, with every staging module replaced by its published twin.
-    Kubernetes { program: &'static str },
+    /// `k8s.io/kubernetes/<package>`, with every staging module replaced by its published twin.
+    Kubernetes { package: &'static str },
+    /// Our own main program in `clients/<directory>`, with packages of `k8s.io/kubernetes`.
+    KubernetesClient { directory: &'static str },
     /// `go.etcd.io/etcd/server/v3`, whose module root is the etcd program.
     Etcd,
     /// `github.com/operator-framework/operator-registry/cmd/opm`.
@@ -63,21 +65,32 @@ pub const TEST_TOOLS: &[Tool] = &[
 pub const PEER_TOOLS: &[Tool] = &[Tool {
     name: "kube-apiserver",
     version: KUBERNETES_1_36,
-    source: Source::Kubernetes { program: "kube-apiserver" },
+    source: Source::Kubernetes { package: "cmd/kube-apiserver" },
 }];
 
 /// Upstream's controllers, for tests that run them against our server.
 pub const CONTROLLER_TOOLS: &[Tool] = &[Tool {
     name: "kube-controller-manager",
     version: KUBERNETES_1_36,
-    source: Source::Kubernetes { program: "kube-controller-manager" },
+    source: Source::Kubernetes { package: "cmd/kube-controller-manager" },
 }];
+
+/// Upstream's sample of a control plane without workloads, to compare with.
+pub const REFERENCE_TOOLS: &[Tool] = &[Tool {
+    name: "generic-controlplane",
+    version: KUBERNETES_1_36,
+    source: Source::Kubernetes { package: "pkg/controlplane/apiserver/samples/generic" },
+}];
+
+/// Kubernetes' own end-to-end specs that need no nodes.
+pub const E2E_TOOLS: &[Tool] =
+    &[Tool { name: "e2e", version: KUBERNETES_1_36, source: Source::KubernetesClient { directory: "e2e" } }];
 
 /// The peer of `bailiwick catalog`, for tests and benchmarks that compare with it.
 pub const CATALOG_TOOLS: &[Tool] = &[Tool { name: "opm", version: OPM, source: Source::Opm }];
 
 const fn kubectl(name: &'static str, version: &'static str) -> Tool {
-    Tool { name, version, source: Source::Kubernetes { program: "kubectl" } }
+    Tool { name, version, source: Source::Kubernetes { package: "cmd/kubectl" } }
 }
 
 /// The tools directory: `$BAILIWICK_TOOLS`, or `bailiwick-tools` in the user's cache directory.

@@ -270,7 +270,8 @@ impl Definition {
     }
 
     /// What this definition serves: one descriptor for each served version once it is established. `since` is the
-    /// store revision of the definition.
+    /// store revision of the definition. One that is being deleted and serves no version serves the stored one for the
+    /// time being, so that its objects can be deleted.
     pub fn resources(&self, since: u64, converters: &dyn Converters) -> Vec<Resource> {
         let Some(storage) = self.versions.iter().find(|version| version.storage) else { return Vec::new() };
         if !self.established {
@@ -283,7 +284,9 @@ impl Definition {
             .iter()
             .map(|version| (version.name.clone(), Arc::new(VersionSchema::new(version.schema.clone()))))
             .collect();
-        let served = self.versions.iter().zip(schemas.iter()).filter(|(version, _)| version.served);
+        let last = self.terminating && !self.versions.iter().any(|version| version.served);
+        let served =
+            self.versions.iter().zip(schemas.iter()).filter(|(version, _)| version.served || (last && version.storage));
         let resource = |(version, (_, schema)): (&Version, &(String, Arc<VersionSchema>))| {
             let mut custom = CustomType::new(schema.clone(), storage.clone(), since);
             custom.versions = schemas.clone();

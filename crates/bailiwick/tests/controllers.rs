@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use bailiwick::{ControlPlane, Running};
 use bailiwick_machinery::user::UserInfo;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota, Secret, ServiceAccount};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, ResourceQuota, Secret, ServiceAccount};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::runtime::WatchStreamExt;
 use kube::runtime::wait::{Condition, await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -290,5 +293,72 @@ async fn quotas_count_what_is_there_and_what_is_deleted() {
     secrets.delete("second", &DeleteParams::default()).await.unwrap();
     until(&quotas, "q", used("0")).await;
     secrets.create(&PostParams::default(), &secret("third")).await.unwrap();
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn an_owner_in_another_namespace_is_none_and_an_event_says_so() {
+    let plane = Plane::start().await;
+    plane.namespace("far").await;
+    let owner = plane.map("owner", &[]).await;
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid()});
+    let child = json!({"metadata": {"name": "child", "ownerReferences": [reference]}});
+    let child = serde_json::from_value(child).unwrap();
+    let child = plane.maps("far").create(&PostParams::default(), &child).await.unwrap();
+    until_gone(&plane.maps("far"), &child).await;
+    let events: Api<Event> = Api::namespaced(plane.client.clone(), "far");
+    let recorded = within(async {
+        let mut seen = Box::pin(kube::runtime::watcher(events, Default::default()).applied_objects());
+        loop {
+            let event = seen.next().await.unwrap().unwrap();
+            if event.reason.as_deref() == Some("OwnerRefInvalidNamespace") {
+                return event;
+            }
+        }
+    })
+    .await;
+    let uid = owner.uid().unwrap();
+    assert_eq!(
+        recorded.message.as_deref(),
+        Some(&*format!("ownerRef [v1/ConfigMap, namespace: far, name: owner, uid: {uid}] does not exist in namespace \"far\""))
+    );
+    assert_eq!(recorded.involved_object.name.as_deref(), Some("child"));
+    assert!(plane.maps("default").get_opt("owner").await.unwrap().is_some());
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_definition_without_a_served_version_takes_its_objects_along() {
+    let plane = Plane::start().await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(plane.client.clone());
+    let definition = || {
+        serde_json::from_value::<CustomResourceDefinition>(json!({
+            "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced",
+                "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        }))
+        .unwrap()
+    };
+    let established = conditions::is_crd_established;
+    definitions.create(&PostParams::default(), &definition()).await.unwrap();
+    let made = until(&definitions, "things.example.com", established()).await.unwrap();
+    let kind = kube::core::GroupVersionKind::gvk("example.com", "v1", "Thing");
+    let resource = kube::core::ApiResource::from_gvk(&kind);
+    let things: Api<kube::core::DynamicObject> = Api::namespaced_with(plane.client.clone(), "default", &resource);
+    let thing = kube::core::DynamicObject::new("left", &resource);
+    things.create(&PostParams::default(), &thing).await.unwrap();
+
+    let version = json!({"name": "v1", "served": false, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let unserved = Patch::Merge(json!({"spec": {"versions": [version]}}));
+    definitions.patch("things.example.com", &PatchParams::default(), &unserved).await.unwrap();
+    definitions.delete("things.example.com", &DeleteParams::default()).await.unwrap();
+    until(&definitions, "things.example.com", conditions::is_deleted(&made.uid().unwrap())).await;
+
+    definitions.create(&PostParams::default(), &definition()).await.unwrap();
+    until(&definitions, "things.example.com", established()).await;
+    assert!(things.list(&Default::default()).await.unwrap().items.is_empty(), "an object outlived its definition");
     plane.stop().await;
 }

@@ -56,6 +56,7 @@ struct Spec {
 struct Version {
     name: String,
     served: bool,
+    storage: bool,
 }
 
 /// See the module.

@@ -7,7 +7,9 @@
 mod absent;
 mod collect;
 mod graph;
+mod report;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +19,7 @@ use tokio::sync::watch;
 
 use self::absent::AbsentOwners;
 pub(crate) use self::graph::Uid;
-use self::graph::{Deletion, Graph, Task};
+use self::graph::{Deletion, Graph, Misplaced, Task};
 use crate::discovery::{Discovery, ResourceType};
 use crate::error::Error;
 use crate::monitor::{Change, Observer};
@@ -45,6 +47,8 @@ pub(crate) struct GarbageCollector {
     held: AtomicBool,
     /// Whether the types of a project may have changed since they were asked for.
     types_stale: AtomicBool,
+    /// References to owners in other namespaces that nobody has been told about, by the uid of the dependent.
+    misplaced: Mutex<HashMap<Uid, Misplaced>>,
 }
 
 impl GarbageCollector {
@@ -70,6 +74,7 @@ impl GarbageCollector {
             to_orphan: PlaneQueue::new(plane, to_orphan),
             held: AtomicBool::new(false),
             types_stale: AtomicBool::new(true),
+            misplaced: Mutex::default(),
         }
     }
 
@@ -139,6 +144,11 @@ impl GarbageCollector {
                     if waits { self.to_delete.add_after(uid, SETTLE) } else { self.to_delete.add(uid) }
                 }
                 Task::Orphan(uid) => self.to_orphan.add_after(uid, SETTLE),
+                // Told by whoever works on the dependent, which is looked at next.
+                Task::Misplaced(found) => {
+                    let mut misplaced = self.misplaced.lock().unwrap_or_else(PoisonError::into_inner);
+                    misplaced.insert(found.dependent.uid.clone(), found);
+                }
             }
         }
     }

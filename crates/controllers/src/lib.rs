@@ -10,6 +10,7 @@ mod cluster_role_aggregation;
 mod definitions;
 mod discovery;
 mod error;
+mod expired_leases;
 mod garbage_collector;
 mod header;
 mod leader_election;
@@ -37,6 +38,7 @@ pub use crate::certificates::Signing;
 use crate::cluster_role_aggregation::ClusterRoleAggregation;
 use crate::definitions::Definitions;
 use crate::discovery::Discovery;
+use crate::expired_leases::ExpiredLeases;
 use crate::garbage_collector::GarbageCollector;
 pub use crate::leader_election::{LeaderElection, run_elected};
 use crate::monitor::Observer;
@@ -69,11 +71,13 @@ pub enum Controller {
     ClusterRoleAggregation,
     /// Checks the expressions of ValidatingAdmissionPolicies against the types they match.
     PolicyStatus,
+    /// Removes the leases of servers that are no more.
+    ExpiredLeases,
 }
 
 impl Controller {
     /// All there are.
-    pub const ALL: [Controller; 9] = [
+    pub const ALL: [Controller; 10] = [
         Controller::CustomResourceDefinition,
         Controller::Namespace,
         Controller::GarbageCollector,
@@ -83,6 +87,7 @@ impl Controller {
         Controller::Certificates,
         Controller::ClusterRoleAggregation,
         Controller::PolicyStatus,
+        Controller::ExpiredLeases,
     ];
 
     /// The resources it looks after or writes, by group and plural: where one of them is not served there is nothing
@@ -174,6 +179,10 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
             }
             Controller::PolicyStatus => {
                 let running = PolicyStatus::new(client);
+                tasks.spawn(async move { running.run().await });
+            }
+            Controller::ExpiredLeases => {
+                let running = ExpiredLeases::new(client);
                 tasks.spawn(async move { running.run().await });
             }
             Controller::ResourceQuota => {

@@ -275,7 +275,9 @@ pub fn encode_value(media: MediaType, layout: Layout, value: &Value) -> ApiResul
 fn encode_protobuf(value: &Value) -> ApiResult<Bytes> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    // The core group's list of resources does not say that it is of v1.
+    let named = if api_version.is_empty() { "v1" } else { api_version };
+    let (group, version) = named.split_once('/').unwrap_or(("", named));
     let native = Types::native().by_gvk(group, version, kind);
     let Some(native) = native else {
         return Err(ApiError::not_acceptable(format!("{api_version} {kind} has no protobuf form")));

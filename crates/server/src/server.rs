@@ -3,6 +3,7 @@
 //! The pipeline is plain: read what the request is about, find out who sends it, whether they may, serve it, count it.
 
 mod audit;
+mod deadline;
 mod dispatch;
 mod explain;
 mod flow;
@@ -209,12 +210,19 @@ impl ApiServer {
         if bearer_of(parts) == Bearer::ExtraSpace {
             exchange.warnings.push(bearer::EXTRA_SPACE_WARNING.to_owned());
         }
-        let authenticated = match project {
-            None => self.authenticate(parts, connection).await.map(Caller::OfRoot),
-            Some(name) => self.authenticate_visitor(name, parts, connection).await.map(|who| Caller::Visits(name, who)),
+        let deadline = deadline::of(query, info, self.config.request_timeout);
+        let authenticated = match (deadline, project) {
+            (Err(refusal), _) => Err(refusal),
+            (Ok(allowed), None) => {
+                self.authenticate(parts, connection).await.map(|user| (Caller::OfRoot(user), allowed))
+            }
+            (Ok(allowed), Some(name)) => {
+                let visitor = self.authenticate_visitor(name, parts, connection).await;
+                visitor.map(|who| (Caller::Visits(name, who), allowed))
+            }
         };
-        let caller = match authenticated {
-            Ok(caller) => caller,
+        let (caller, allowed) = match authenticated {
+            Ok(known) => known,
             Err(refusal) => {
                 exchange.span = trace::begin(self.config.tracer.as_ref(), parts, None);
                 exchange.identified(self, parts, info, connection, audit::Sender::Unknown).await?;
@@ -250,7 +258,7 @@ impl ApiServer {
                 false => self.nonresource(tenant, parts, query, info, &user).await,
             }
         });
-        match flow::computing(turn, tokio::time::timeout(self.config.request_timeout, work)).await {
+        match flow::computing(turn, tokio::time::timeout(allowed, work)).await {
             Ok(answer) => answer.map(|mut answer| {
                 exchange.seat = seat.and_then(|seat| answer.body.hold(seat));
                 answer

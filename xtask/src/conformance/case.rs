@@ -17,6 +17,8 @@ pub struct Suite {
     pub subject: String,
     /// What the file covers, in a sentence.
     pub about: String,
+    /// Whether the servers run their controllers.
+    pub controllers: Controllers,
     /// The cases in file order, with `each` already expanded.
     pub cases: Vec<Case>,
 }
@@ -30,6 +32,17 @@ pub enum ManagedFields {
     Compare,
     /// They are left out of the comparison: the server writes to these objects whenever it likes.
     Drop,
+}
+
+/// Whether the cases of a file need what controllers do: ours with the server, upstream's in kube-controller-manager.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Controllers {
+    /// Nothing happens but what the requests cause.
+    #[default]
+    Off,
+    /// They run.
+    Run,
 }
 
 /// A short script of requests in its own namespace.
@@ -185,6 +198,8 @@ pub fn parse(subject: &str, text: &str) -> Result<Suite> {
         about: String,
         #[serde(default)]
         managed_fields: ManagedFields,
+        #[serde(default)]
+        controllers: Controllers,
         cases: Vec<Map<String, Value>>,
     }
     // YAML 1.2: `y` and `n` are letters.
@@ -202,7 +217,7 @@ pub fn parse(subject: &str, text: &str) -> Result<Suite> {
             cases.push(case);
         }
     }
-    Ok(Suite { subject: subject.to_owned(), about: file.about, cases })
+    Ok(Suite { subject: subject.to_owned(), about: file.about, controllers: file.controllers, cases })
 }
 
 /// `each: [a, b]` makes one case per element, with `{{each}}` (or `{{each.member}}`) filled in. An element

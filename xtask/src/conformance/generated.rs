@@ -7,7 +7,7 @@ mod random;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use super::case::{Case, ManagedFields, Suite};
+use super::case::{Case, Controllers, ManagedFields, Suite};
 use super::exchange::{Answer, Server};
 use super::{Args, answers, diff, servers};
 use content::Content;
@@ -29,6 +29,7 @@ pub fn run(count: usize, args: &Args) -> Result<()> {
     };
     let suite = Suite {
         subject: "generated".to_owned(),
+        controllers: Controllers::Off,
         about: "scripts made by chance".to_owned(),
         cases: scripts(args.seed, count),
     };

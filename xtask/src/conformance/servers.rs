@@ -38,11 +38,21 @@ impl Running {
         self.processes.iter().map(|process| process.0.id()).collect()
     }
 
+    /// The administrator's kubeconfig. Our own server writes one; upstream's have one with their controllers.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.data_dir().join("admin.kubeconfig")
+    }
+
+    /// Where our own server keeps its things.
+    pub fn data_dir(&self) -> PathBuf {
+        self.data.path().join("data")
+    }
+
     /// Kills our own server without warning and starts it again on the same data.
     pub fn restart_bailiwick(self, binary: &Path) -> Result<Self> {
         let Self { processes, data, .. } = self;
         drop(processes);
-        start_bailiwick_on(binary, data, &[])
+        start_bailiwick_on(binary, data, &["--no-controllers".to_owned()])
     }
 }
 
@@ -63,6 +73,13 @@ pub fn start_bailiwick(binary: &Path) -> Result<Running> {
 
 /// Starts our own binary with further arguments of `serve`.
 pub fn start_bailiwick_with(binary: &Path, arguments: &[String]) -> Result<Running> {
+    // The peer has no controller manager beside it either.
+    let arguments: Vec<String> = arguments.iter().cloned().chain(["--no-controllers".to_owned()]).collect();
+    start_bailiwick_on(binary, tempfile::tempdir()?, &arguments)
+}
+
+/// Starts our own binary with its controllers.
+pub fn start_control_plane(binary: &Path, arguments: &[String]) -> Result<Running> {
     start_bailiwick_on(binary, tempfile::tempdir()?, arguments)
 }
 
@@ -70,20 +87,32 @@ fn start_bailiwick_on(binary: &Path, data: TempDir, arguments: &[String]) -> Res
     let tokens = data.path().join("tokens.csv");
     std::fs::write(&tokens, TOKEN_FILE)?;
     let data_dir = data.path().join("data");
-    let log = std::fs::File::create(data.path().join("log"))?;
-    let mut child = Command::new(binary)
+    let mut command = Command::new(binary);
+    command
         .arg("serve")
-        // The peer has no controller manager beside it either.
-        .args(["--no-controllers", "--listen", "127.0.0.1:0", "--data-dir"])
+        .args(["--listen", "127.0.0.1:0", "--data-dir"])
         .arg(&data_dir)
         .arg("--token-auth-file")
         .arg(&tokens)
         .args(["--service-account-issuer", SERVICE_ACCOUNT_ISSUER])
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .with_context(|| format!("starting {}", binary.display()))?;
+        .args(arguments);
+    spawn_bailiwick(command, data)
+}
+
+/// Starts the example that serves inert workload types besides our own.
+pub fn start_inert_workloads(program: &Path, documents: &Path) -> Result<Running> {
+    let data = tempfile::tempdir()?;
+    let mut command = Command::new(program);
+    command.arg(data.path().join("data")).arg(documents);
+    spawn_bailiwick(command, data)
+}
+
+/// Waits for the line that says that the server is ready.
+fn spawn_bailiwick(mut command: Command, data: TempDir) -> Result<Running> {
+    let log = std::fs::File::create(data.path().join("log"))?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(log).spawn().with_context(|| format!("starting {program}"))?;
     let stdout = child.stdout.take().context("invariant: stdout is piped")?;
     let process = Process(child);
     let mut ready = String::new();
@@ -94,7 +123,7 @@ fn start_bailiwick_on(binary: &Path, data: TempDir, arguments: &[String]) -> Res
     }
     // The pipe must stay drained, or a chatty server would block on it.
     std::thread::spawn(move || for _ in lines.lines() {});
-    let base = server_of_kubeconfig(&data_dir.join("admin.kubeconfig"))?;
+    let base = server_of_kubeconfig(&data.path().join("data/admin.kubeconfig"))?;
     Ok(Running { server: Server::new(&base)?, processes: vec![process], data })
 }
 
@@ -107,7 +136,14 @@ fn server_of_kubeconfig(path: &Path) -> Result<String> {
 
 /// Starts etcd and kube-apiserver with default settings, RBAC and our token file. No controller manager.
 pub fn start_kube_apiserver() -> Result<Running> {
-    let (etcd, apiserver) = (tools::require("etcd")?, tools::require("kube-apiserver")?);
+    // The address is only written into an Endpoints object that nobody asks for.
+    let own = ["--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none"];
+    start_upstream("kube-apiserver", &[&own[..], &["--service-cluster-ip-range", "10.0.0.0/24"]].concat())
+}
+
+/// Starts one of upstream's API servers with its etcd.
+fn start_upstream(program: &str, own: &[&str]) -> Result<Running> {
+    let (etcd, apiserver) = (tools::require("etcd")?, tools::require(program)?);
     let data = tempfile::tempdir()?;
     let dir = data.path();
     let [client_port, peer_port, secure_port] = free_ports()?;
@@ -131,9 +167,8 @@ pub fn start_kube_apiserver() -> Result<Running> {
         .current_dir(dir)
         .args(["--etcd-servers", &client_url, "--bind-address", "127.0.0.1"])
         .args(["--secure-port", &secure_port.to_string(), "--cert-dir", "certs"])
-        // The address is only written into an Endpoints object that nobody asks for.
-        .args(["--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none"])
-        .args(["--service-cluster-ip-range", "10.0.0.0/24", "--authorization-mode", "RBAC"])
+        .args(own)
+        .args(["--authorization-mode", "RBAC"])
         .args(["--token-auth-file", "tokens.csv", "--service-account-issuer", SERVICE_ACCOUNT_ISSUER])
         .args(["--service-account-key-file", "sa.pub", "--service-account-signing-key-file", "sa.key"])
         .stdout(Stdio::null())
@@ -143,6 +178,92 @@ pub fn start_kube_apiserver() -> Result<Running> {
     let base = format!("https://127.0.0.1:{secure_port}");
     wait_until_ready(&base, &mut apiserver, &dir.join("apiserver.log"))?;
     Ok(Running { server: Server::new(&base)?, processes: vec![apiserver, etcd], data })
+}
+
+/// How fast kube-controller-manager may work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As it comes: some tens of requests a second.
+    Default,
+    /// As fast as it can; its own limit would be all that is measured otherwise.
+    Unlimited,
+}
+
+/// The counterparts of the controllers that we have.
+const UPSTREAM_CONTROLLERS: [&str; 12] = [
+    "namespace-controller",
+    "garbage-collector-controller",
+    "serviceaccount-controller",
+    "root-ca-certificate-publisher-controller",
+    "resourcequota-controller",
+    "clusterrole-aggregation-controller",
+    "certificatesigningrequest-signing-controller",
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "validatingadmissionpolicy-status-controller",
+    "serviceaccount-token-controller",
+    "legacy-serviceaccount-token-cleaner-controller",
+];
+
+/// As [`start_kube_apiserver`], with kube-controller-manager beside it.
+pub fn start_kubernetes(pace: Pace) -> Result<Running> {
+    with_controller_manager(start_kube_apiserver()?, pace)
+}
+
+/// Upstream's sample of a control plane without workloads, with kube-controller-manager beside it.
+pub fn start_reference() -> Result<Running> {
+    with_controller_manager(start_upstream("generic-controlplane", &[])?, Pace::Unlimited)
+}
+
+fn with_controller_manager(mut running: Running, pace: Pace) -> Result<Running> {
+    let manager = tools::require("kube-controller-manager")?;
+    let dir = running.data.path();
+    let kubeconfig = running.kubeconfig();
+    if let Some(parent) = kubeconfig.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    let cluster = serde_json::json!({"server": running.server.base(), "insecure-skip-tls-verify": true});
+    let config = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "peer",
+        "clusters": [{"name": "peer", "cluster": cluster}],
+        "users": [{"name": "admin", "user": {"token": "admin-token"}}],
+        "contexts": [{"name": "peer", "context": {"cluster": "peer", "user": "admin"}}],
+    });
+    std::fs::write(&kubeconfig, config.to_string())?;
+    let mut command = Command::new(manager);
+    command
+        .arg("--kubeconfig")
+        .arg(&kubeconfig)
+        .args(["--leader-elect=false", "--secure-port=0", "--root-ca-file", "certs/apiserver.crt"])
+        .args(["--service-account-private-key-file", "sa.key"])
+        .arg(format!("--controllers={}", UPSTREAM_CONTROLLERS.join(",")));
+    if pace == Pace::Unlimited {
+        command.args(["--kube-api-qps=100000", "--kube-api-burst=100000"]);
+    }
+    let child = command
+        .current_dir(dir)
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(dir.join("controllers.log"))?)
+        .spawn()?;
+    running.processes.insert(0, Process(child));
+    wait_for_controllers(&running)?;
+    Ok(running)
+}
+
+/// The default service account of a namespace is a sign that the controllers work.
+fn wait_for_controllers(running: &Running) -> Result<()> {
+    let client = reqwest::blocking::Client::builder().danger_accept_invalid_certs(true).build()?;
+    let url = format!("{}/api/v1/namespaces/default/serviceaccounts/default", running.server.base());
+    let deadline = Instant::now() + START_TIMEOUT;
+    while Instant::now() < deadline {
+        let answer = client.get(&url).header("Authorization", "Bearer admin-token").send();
+        if answer.is_ok_and(|answer| answer.status().is_success()) {
+            return Ok(());
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    let log = std::fs::read_to_string(running.data.path().join("controllers.log")).unwrap_or_default();
+    bail!("kube-controller-manager did not become ready:\n{log}");
 }
 
 fn wait_until_ready(base: &str, process: &mut Process, log: &Path) -> Result<()> {
@@ -174,13 +295,23 @@ fn bind_free() -> Result<TcpListener> {
 /// Builds the bailiwick binary with cargo (nothing happens when it is fresh) and returns its path.
 pub fn build_bailiwick() -> Result<PathBuf> {
     // `cargo xtask test` has built it along with the tests; building it alone would choose other features and start over.
-    if let Some(binary) = std::env::var_os(BINARY_ENV) {
-        return Ok(binary.into());
+    match std::env::var_os(BINARY_ENV) {
+        Some(binary) => Ok(binary.into()),
+        None => build(["--bin", "bailiwick"]),
     }
+}
+
+/// Builds the example that serves inert workload types.
+pub fn build_inert_workloads() -> Result<PathBuf> {
+    build(["--example", "inert_workloads"])
+}
+
+fn build(target: [&str; 2]) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .current_dir(tools::repository_root())
-        .args(["build", "--package", "bailiwick", "--bin", "bailiwick", "--message-format", "json-render-diagnostics"])
+        .args(["build", "--package", "bailiwick", "--message-format", "json-render-diagnostics"])
+        .args(target)
         .stderr(Stdio::inherit())
         .output()
         .context("running cargo")?;
@@ -192,5 +323,5 @@ pub fn build_bailiwick() -> Result<PathBuf> {
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .filter_map(|message| message.get("executable").and_then(|path| path.as_str()).map(PathBuf::from))
         .next_back()
-        .context("cargo built no bailiwick executable")
+        .context("cargo built no executable")
 }

@@ -74,12 +74,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {
+    let mut authentication = args.authentication.options()?;
+    args.authorization.restrict(&mut authentication);
     let mut builder = args
         .composition
         .apply(ControlPlane::builder(&args.data_dir))
         .listen(args.listen)
         .store(args.store.options()?)
-        .authentication(args.authentication.options()?)
+        .authentication(authentication)
         .admission(args.admission.options())
         .tls(args.tls.options()?)
         .webhook_dialing(args.webhooks.options())

@@ -51,11 +51,13 @@ async fn list(client: &Client, resource: &ResourceType) -> Result<Vec<String>, E
     }
 }
 
-/// The instances in a version that is served.
+/// The instances in a version that is served; the stored one while none is, as the server does for a definition that is
+/// being deleted.
 fn served_resource(definition: &Value) -> Option<ResourceType> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array()?;
-    let version = text(&versions.iter().find(|version| version["served"] == true)?["name"]);
+    let with = |what: &str| versions.iter().find(|version| version[what] == true);
+    let version = text(&with("served").or_else(|| with("storage"))?["name"]);
     let names = &definition["status"]["acceptedNames"];
     let group = text(&spec["group"]);
     let scope = if spec["scope"] == "Cluster" { Scope::Cluster } else { Scope::Namespaced };

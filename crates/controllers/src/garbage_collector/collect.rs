@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use serde_json::json;
 
 use super::graph::{Deletion, FOREGROUND_FINALIZER, Identity, Node, ORPHAN_FINALIZER, Owner, Uid};
@@ -33,6 +33,7 @@ enum OwnerState {
 impl GarbageCollector {
     /// Deletes the object if it lost its owners, or finishes its foreground deletion if its dependents are gone.
     pub(crate) async fn attempt_to_delete(&self, uid: &Uid) -> Result<Outcome, Error> {
+        self.report_misplaced(uid).await;
         let Some(node) = self.graph().node(uid).cloned() else { return Ok(Outcome::Done) };
         let Some(resource) = node.resource.clone() else { return self.verify_virtual(&node).await };
         match node.deletion {
@@ -159,26 +160,43 @@ impl GarbageCollector {
         let Some(resource) = self.discovery.catalog().of_kind(&identity.api_version, &identity.kind).cloned() else {
             return Ok(Outcome::Backoff);
         };
-        if resource.scope == Scope::Namespaced && identity.namespace.is_empty() {
-            return Ok(Outcome::Done);
+        // An object without a namespace cannot have an owner in one; it is left alone, as upstream does.
+        let nowhere = resource.scope == Scope::Namespaced && identity.namespace.is_empty();
+        let mut live = None;
+        if !nowhere {
+            live = objects(&self.client.get(), &resource, &identity.namespace).get_opt(&identity.name).await?;
         }
-        let api = objects(&self.client.get(), &resource, &identity.namespace);
-        let live = api.get_opt(&identity.name).await?;
-        let Some(live) = live.filter(|live| live.metadata.uid.as_deref() == Some(&*identity.uid)) else {
-            self.not_found(identity);
+        live = live.filter(|live| live.metadata.uid.as_deref() == Some(&*identity.uid));
+        if live.is_none() && resource.scope == Scope::Namespaced {
+            live = self.find_elsewhere(&resource, identity).await?;
+        }
+        let Some(live) = live else {
+            if !nowhere {
+                self.not_found(identity);
+            }
             return Ok(Outcome::Done);
         };
         let mut tasks = Vec::new();
         {
             let mut graph = self.graph();
-            let unchanged = graph.node(&identity.uid).is_some_and(|now| now.generation == node.generation);
-            if unchanged {
+            // What the watch has shown meanwhile is newer than what we asked for.
+            let still_asked = graph.node(&identity.uid);
+            if still_asked.is_some_and(|now| now.is_virtual() && now.generation == node.generation) {
                 graph.present(&resource, &live.metadata, &mut tasks);
             }
         }
         self.enqueue(tasks);
         // Its end will be seen if its type is watched; if not, it has to be asked for now and then.
         Ok(if is_watched(&resource) { Outcome::Done } else { Outcome::Backoff })
+    }
+
+    /// The object with the owner's name and uid in another namespace than its dependent's: such a reference is a mistake
+    /// that people should be told about. Asked only about owners that nobody has seen, which is rare.
+    async fn find_elsewhere(&self, resource: &ResourceType, identity: &Identity) -> Result<Option<Header>, Error> {
+        let everywhere: Api<Header> = Api::all_with(self.client.get(), &resource.api);
+        let named = ListParams::default().fields(&format!("metadata.name={}", identity.name));
+        let found = everywhere.list(&named).await?.items;
+        Ok(found.into_iter().find(|found| found.metadata.uid.as_deref() == Some(&*identity.uid)))
     }
 
     async fn finish_foreground(&self, node: &Node, resource: &ResourceType) -> Result<Outcome, Error> {

@@ -23,7 +23,7 @@ const NAMES_MIN: usize = 1024;
 pub(crate) type Uid = Arc<str>;
 
 /// What somebody claims an object to be.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Identity {
     pub api_version: Arc<str>,
     pub kind: Arc<str>,
@@ -33,7 +33,7 @@ pub(crate) struct Identity {
 }
 
 /// An owner reference as the graph needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub api_version: Arc<str>,
     pub kind: Arc<str>,
@@ -82,6 +82,15 @@ pub(crate) enum Task {
     Delete(Uid),
     /// It goes away; its dependents stay.
     Orphan(Uid),
+    /// Somebody should be told: it names an owner that is in another namespace.
+    Misplaced(Misplaced),
+}
+
+/// An object and the owner that it names wrongly.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Misplaced {
+    pub dependent: Identity,
+    pub owner: Owner,
 }
 
 /// An object in the graph, as a worker sees it.
@@ -185,6 +194,7 @@ impl Graph {
         let mut node = self.nodes.remove(&uid).unwrap_or_else(|| self.virtual_node(identity.clone()));
         let before = (std::mem::replace(&mut node.owners, owners), node.deletion);
         if node.is_virtual() && node.identity != identity {
+            tasks.extend(self.misplaced(&node.dependents, &identity).map(Task::Misplaced));
             tasks.extend(self.mismatched(&node.dependents, &identity).map(Task::Delete));
         }
         let owners = node.owners.clone();
@@ -294,15 +304,20 @@ impl Graph {
                 self.forget_if_unneeded(&old.uid);
             }
         }
-        let Some(namespace) = self.nodes.get(uid).map(|node| node.identity.namespace.clone()) else { return };
+        let Some(dependent) = self.nodes.get(uid).map(|node| node.identity.clone()) else { return };
+        let namespace = &dependent.namespace;
         let mut doubtful = false;
         for new in after.iter().filter(|new| !before.contains(new)) {
-            let claimed = new.identity(&namespace);
+            let claimed = new.identity(namespace);
             match self.nodes.get_mut(&new.uid) {
                 Some(owner) => {
                     owner.dependents.insert(uid.clone());
-                    let elsewhere = !owner.identity.namespace.is_empty() && owner.identity.namespace != namespace;
-                    let unproven = owner.is_virtual() && owner.identity.namespace != namespace;
+                    let elsewhere = !owner.identity.namespace.is_empty() && owner.identity.namespace != *namespace;
+                    let unproven = owner.is_virtual() && owner.identity.namespace != *namespace;
+                    if elsewhere && !owner.is_virtual() && !doubtful {
+                        let (dependent, owner) = (dependent.clone(), new.clone());
+                        tasks.push(Task::Misplaced(Misplaced { dependent, owner }));
+                    }
                     doubtful |= elsewhere || unproven || !new.names(&owner.identity);
                 }
                 None => {
@@ -330,6 +345,21 @@ impl Graph {
             elsewhere || node.owners.iter().any(|owner| owner.uid == identity.uid && !owner.names(identity))
         });
         mismatched.map(|node| node.identity.uid.clone())
+    }
+
+    /// The dependents that are in another namespace than `identity`, whose owner it cannot be therefore.
+    fn misplaced<'a>(
+        &'a self,
+        dependents: &'a HashSet<Uid>,
+        identity: &'a Identity,
+    ) -> impl Iterator<Item = Misplaced> + 'a {
+        let nodes = dependents.iter().filter_map(|uid| self.nodes.get(uid));
+        let elsewhere = nodes
+            .filter(|node| !identity.namespace.is_empty() && identity.namespace != node.identity.namespace);
+        elsewhere.filter_map(|node| {
+            let owner = node.owners.iter().find(|owner| owner.uid == identity.uid)?;
+            Some(Misplaced { dependent: node.identity.clone(), owner: owner.clone() })
+        })
     }
 
     fn owner(&mut self, reference: &OwnerReference) -> Owner {

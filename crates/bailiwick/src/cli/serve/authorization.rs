@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bailiwick::{AuthorizationMode, AuthorizationOptions, WebhookOptions};
+use bailiwick::{AuthenticationOptions, AuthorizationMode, AuthorizationOptions, WebhookOptions};
+use bailiwick_auth::authn::Anonymous;
 use bailiwick_auth::authz::webhook::Version;
 
 #[derive(clap::Args)]
@@ -68,6 +69,18 @@ impl Flags {
             self.no_webhook()?;
         }
         Ok(Some(AuthorizationOptions::modes(modes)))
+    }
+
+    /// Where everything is allowed, requests without credentials are refused, as kube-apiserver does: who may do anything
+    /// should at least have a name.
+    pub fn restrict(&self, authentication: &mut AuthenticationOptions) {
+        // A configuration file may say otherwise.
+        let anybody = authentication.configuration.is_none()
+            && matches!(authentication.anonymous, None | Some(Anonymous::Allowed));
+        if anybody && self.authorization_mode.iter().any(|mode| mode == "AlwaysAllow") {
+            tracing::warn!("requests without credentials are refused: the authorization mode is AlwaysAllow");
+            authentication.anonymous = Some(Anonymous::Refused);
+        }
     }
 
     fn no_webhook(&self) -> anyhow::Result<()> {

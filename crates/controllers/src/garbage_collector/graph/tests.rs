@@ -43,13 +43,14 @@ fn gone(graph: &mut Graph, uid: &str) -> Vec<String> {
     tasks(|tasks| graph.gone(uid, tasks))
 }
 
-/// The tasks an action brings up, sorted: `delete:uid` and `orphan:uid`.
+/// The tasks an action brings up, sorted: `delete:uid`, `orphan:uid` and `misplaced:uid:owner`.
 fn tasks(act: impl FnOnce(&mut Vec<Task>)) -> Vec<String> {
     let mut tasks = Vec::new();
     act(&mut tasks);
     let show = |task| match task {
         Task::Delete(uid) => format!("delete:{uid}"),
         Task::Orphan(uid) => format!("orphan:{uid}"),
+        Task::Misplaced(found) => format!("misplaced:{}:{}", found.dependent.uid, found.owner.uid),
     };
     let mut shown: Vec<String> = tasks.into_iter().map(show).collect();
     shown.sort();
@@ -160,4 +161,22 @@ fn objects_of_a_type_that_is_not_served_become_virtual_and_keep_their_relations(
     assert_eq!(tasks(|tasks| graph.type_removed(&maps(), tasks)), ["delete:child", "delete:owner"]);
     assert!(graph.node("child").unwrap().is_virtual() && graph.node("owner").unwrap().is_virtual());
     assert_eq!(graph.blocking_dependents("owner").count(), 1);
+}
+
+#[test]
+fn a_dependent_in_another_namespace_is_reported_and_looked_at() {
+    let elsewhere = |meta: ObjectMeta| ObjectMeta { namespace: Some("other".to_owned()), ..meta };
+    // The owner is known first: it owns something already.
+    let mut graph = Graph::default();
+    present(&mut graph, &map("owner", &[]));
+    present(&mut graph, &map("near", &["owner"]));
+    present(&mut graph, &map("owner", &[]));
+    assert_eq!(
+        present(&mut graph, &elsewhere(map("far", &["owner"]))),
+        ["delete:far", "misplaced:far:owner"]
+    );
+    // The dependent is known first.
+    let mut graph = Graph::default();
+    assert_eq!(present(&mut graph, &elsewhere(map("far", &["owner"]))), ["delete:owner"]);
+    assert_eq!(present(&mut graph, &map("owner", &[])), ["delete:far", "misplaced:far:owner"]);
 }
