@@ -235,7 +235,9 @@ fn collections(binary: &Path, args: &Args, dependents: usize) -> Result<()> {
     for (index, found) in ours.iter().enumerate() {
         let figures = |found: &garbage::Figures| [found.seconds, found.cpu_seconds, found.rss_mib];
         let peer = theirs.get(index).map(figures);
-        for (at, (figure, value)) in ["s until all are gone", "CPU s", "RSS MiB after"].into_iter().zip(figures(found)).enumerate() {
+        for (at, (figure, value)) in
+            ["s until all are gone", "CPU s", "RSS MiB after"].into_iter().zip(figures(found)).enumerate()
+        {
             let scenario = format!("{dependents} {}", found.scenario);
             let row = Row { scenario, figure, value, better: Better::Less };
             println!("{}", row.markdown(peer.and_then(|peer| peer.get(at).copied())));

@@ -57,7 +57,8 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let started = Instant::now();
     // Those expected to fail are tried on the server that has most to offer.
-    let on_inert = |spec: &&Expectation| spec.expected == Expected::Inert || (args.inert && spec.expected == Expected::Fail);
+    let on_inert =
+        |spec: &&Expectation| spec.expected == Expected::Inert || (args.inert && spec.expected == Expected::Fail);
     let (inert, plain): (Vec<&Expectation>, Vec<&Expectation>) = chosen.iter().partition(|spec| on_inert(spec));
     let mut ran = Vec::new();
     if !plain.is_empty() {

@@ -6,7 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::go_module;
-use crate::tools::{CATALOG_TOOLS, CONTROLLER_TOOLS, E2E_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, repository_root, tools_dir};
+use crate::tools::{
+    CATALOG_TOOLS, CONTROLLER_TOOLS, E2E_TOOLS, PEER_TOOLS, TEST_TOOLS, Tool, repository_root, tools_dir,
+};
 
 /// The module that carries the conformance tests of CEL.
 const CEL_SPEC: (&str, &str) = ("cel.dev/expr", "0.25.1");

@@ -199,7 +199,10 @@ fn report(chosen: &[&Expectation], ran: &[Ran], seconds: u64) -> Result<()> {
     }
     let passed = ran.iter().filter(|ran| ran.passed).count();
     let reference = chosen.iter().filter(|function| function.reference == "passed").count();
-    println!("\n{passed} of {} functions passed in {seconds} s; the reference passed {reference} of them", chosen.len());
+    println!(
+        "\n{passed} of {} functions passed in {seconds} s; the reference passed {reference} of them",
+        chosen.len()
+    );
     if !wrong.is_empty() {
         bail!("{} functions did not do as conformance/test-cmd.txt expects", wrong.len());
     }

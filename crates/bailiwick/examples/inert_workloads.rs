@@ -129,9 +129,8 @@ fn structural(schemas: &Value, schema: &Value, depth: usize) -> Value {
         return filled;
     }
     let mut made = json!({});
-    let kept = [
-        "type", "enum", "format", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type",
-    ];
+    let kept =
+        ["type", "enum", "format", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"];
     copy(schema, &mut made, &kept);
     let default = &schema["default"];
     if !matches!(default, Value::Null) && ![json!(""), json!(0), json!(false), json!({})].contains(default) {
@@ -158,4 +157,3 @@ fn copy(from: &Value, to: &mut Value, names: &[&str]) {
         }
     }
 }
-

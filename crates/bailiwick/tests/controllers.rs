@@ -320,7 +320,9 @@ async fn an_owner_in_another_namespace_is_none_and_an_event_says_so() {
     let uid = owner.uid().unwrap();
     assert_eq!(
         recorded.message.as_deref(),
-        Some(&*format!("ownerRef [v1/ConfigMap, namespace: far, name: owner, uid: {uid}] does not exist in namespace \"far\""))
+        Some(&*format!(
+            "ownerRef [v1/ConfigMap, namespace: far, name: owner, uid: {uid}] does not exist in namespace \"far\""
+        ))
     );
     assert_eq!(recorded.involved_object.name.as_deref(), Some("child"));
     assert!(plane.maps("default").get_opt("owner").await.unwrap().is_some());
@@ -351,7 +353,8 @@ async fn a_definition_without_a_served_version_takes_its_objects_along() {
     let thing = kube::core::DynamicObject::new("left", &resource);
     things.create(&PostParams::default(), &thing).await.unwrap();
 
-    let version = json!({"name": "v1", "served": false, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let version =
+        json!({"name": "v1", "served": false, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
     let unserved = Patch::Merge(json!({"spec": {"versions": [version]}}));
     definitions.patch("things.example.com", &PatchParams::default(), &unserved).await.unwrap();
     definitions.delete("things.example.com", &DeleteParams::default()).await.unwrap();

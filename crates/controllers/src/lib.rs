@@ -103,6 +103,7 @@ impl Controller {
             Controller::Certificates => &[("certificates.k8s.io", "certificatesigningrequests")],
             Controller::ClusterRoleAggregation => &[("rbac.authorization.k8s.io", "clusterroles")],
             Controller::PolicyStatus => &[("admissionregistration.k8s.io", "validatingadmissionpolicies")],
+            Controller::ExpiredLeases => &[("coordination.k8s.io", "leases")],
         }
     }
 }

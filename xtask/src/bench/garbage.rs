@@ -36,9 +36,10 @@ pub fn measure(name: &str, running: &Running, dependents: usize) -> Result<Vec<F
     let client = Client::builder().danger_accept_invalid_certs(true).no_proxy().build()?;
     let api = Api { client, base: running.server.base().to_owned() };
     let mut figures = Vec::new();
-    for (scenario, namespace, owners) in
-        [("dependents of one owner", "one", 1), ("100 dependents of each owner", "many", dependents.div_ceil(PER_OWNER))]
-    {
+    for (scenario, namespace, owners) in [
+        ("dependents of one owner", "one", 1),
+        ("100 dependents of each owner", "many", dependents.div_ceil(PER_OWNER)),
+    ] {
         runtime.block_on(prepare(&api, namespace, owners, dependents))?;
         let usage = || running.pids().iter().map(|pid| cpu_seconds(*pid)).sum::<f64>();
         settle(&usage);

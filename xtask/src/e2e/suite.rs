@@ -147,7 +147,8 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Ran>> {
     let suites: Vec<SuiteReport> = serde_json::from_str(text).with_context(|| path.display().to_string())?;
     let specs = suites.into_iter().flat_map(|suite| suite.spec_reports.unwrap_or_default());
     // Specs that were not asked for are in the report as skipped without having been begun.
-    let specs = specs.filter(|spec| spec.leaf_node_type == "It" && !(spec.state == "skipped" && spec.failure.is_none()));
+    let specs =
+        specs.filter(|spec| spec.leaf_node_type == "It" && !(spec.state == "skipped" && spec.failure.is_none()));
     Ok(specs.map(Ran::from).collect())
 }
 
@@ -195,7 +196,8 @@ mod tests {
             {"ContainerHierarchyTexts": ["[sig-a] B"], "LeafNodeType": "It", "LeafNodeText": "needs nodes", "State": "skipped",
              "Failure": {"Message": "no nodes", "Location": {"FileName": "b.go", "LineNumber": 7}}}]}]"#;
         let ran = parse(text, Path::new("report.json")).unwrap();
-        let shown: Vec<_> = ran.iter().map(|ran| (ran.name.as_str(), ran.state.as_str(), ran.message.as_str())).collect();
+        let shown: Vec<_> =
+            ran.iter().map(|ran| (ran.name.as_str(), ran.state.as_str(), ran.message.as_str())).collect();
         assert_eq!(
             shown,
             [("[sig-a] B works", "passed", ""), ("[sig-a] B needs nodes", "skipped", "b.go:7: no nodes")]

@@ -354,8 +354,8 @@ impl Graph {
         identity: &'a Identity,
     ) -> impl Iterator<Item = Misplaced> + 'a {
         let nodes = dependents.iter().filter_map(|uid| self.nodes.get(uid));
-        let elsewhere = nodes
-            .filter(|node| !identity.namespace.is_empty() && identity.namespace != node.identity.namespace);
+        let elsewhere =
+            nodes.filter(|node| !identity.namespace.is_empty() && identity.namespace != node.identity.namespace);
         elsewhere.filter_map(|node| {
             let owner = node.owners.iter().find(|owner| owner.uid == identity.uid)?;
             Some(Misplaced { dependent: node.identity.clone(), owner: owner.clone() })

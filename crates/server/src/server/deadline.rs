@@ -35,7 +35,9 @@ mod tests {
 
     #[test]
     fn a_client_may_ask_for_less_time_and_not_for_more() {
-        for (asked, seconds) in [("", 60), ("?timeout=", 60), ("?timeout=0s", 60), ("?timeout=3m", 60), ("?timeout=5s", 5)] {
+        for (asked, seconds) in
+            [("", 60), ("?timeout=", 60), ("?timeout=0s", 60), ("?timeout=3m", 60), ("?timeout=5s", 5)]
+        {
             assert_eq!(deadline(&format!("/version{asked}")).unwrap(), Duration::from_secs(seconds), "{asked}");
         }
         assert!(deadline("/version?timeout=invalid").is_err());

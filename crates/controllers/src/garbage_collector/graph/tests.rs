@@ -133,15 +133,6 @@ fn what_a_list_does_not_show_is_looked_for() {
 }
 
 #[test]
-fn a_dependent_in_another_namespace_is_looked_at() {
-    let mut graph = Graph::default();
-    present(&mut graph, &map("child", &["owner"]));
-    present(&mut graph, &map("owner", &[]));
-    let elsewhere = ObjectMeta { namespace: Some("other".to_owned()), ..map("stranger", &["owner"]) };
-    assert_eq!(present(&mut graph, &elsewhere), ["delete:stranger"]);
-}
-
-#[test]
 fn an_absent_owner_takes_only_those_with_it_that_describe_it_so() {
     let mut graph = Graph::default();
     present(&mut graph, &map("right", &["owner"]));
@@ -171,10 +162,7 @@ fn a_dependent_in_another_namespace_is_reported_and_looked_at() {
     present(&mut graph, &map("owner", &[]));
     present(&mut graph, &map("near", &["owner"]));
     present(&mut graph, &map("owner", &[]));
-    assert_eq!(
-        present(&mut graph, &elsewhere(map("far", &["owner"]))),
-        ["delete:far", "misplaced:far:owner"]
-    );
+    assert_eq!(present(&mut graph, &elsewhere(map("far", &["owner"]))), ["delete:far", "misplaced:far:owner"]);
     // The dependent is known first.
     let mut graph = Graph::default();
     assert_eq!(present(&mut graph, &elsewhere(map("far", &["owner"]))), ["delete:owner"]);
