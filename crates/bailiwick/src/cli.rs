@@ -14,6 +14,7 @@ mod project;
 mod serve;
 mod snapshot;
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -106,8 +107,13 @@ fn run_as_kube_apiserver(arguments: &[String]) -> anyhow::Result<ExitCode> {
 
 /// Runs one subcommand; `notes` are logged once there are logs.
 fn execute(cli: Cli, notes: &[String]) -> anyhow::Result<ExitCode> {
-    let filter = EnvFilter::try_new(&cli.log_level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let mut filter = EnvFilter::try_new(&cli.log_level).unwrap_or_else(|_| EnvFilter::new("info"));
+    if let (Command::Doctor(_), Ok(quiet)) = (&cli.command, "kube_client=off".parse()) {
+        // A server that does not answer is a finding.
+        filter = filter.add_directive(quiet);
+    }
+    let colours = std::io::stderr().is_terminal();
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
     match cli.log_format {
         LogFormat::Text => logs.init(),
         LogFormat::Json => logs.json().init(),

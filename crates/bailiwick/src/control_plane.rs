@@ -60,7 +60,7 @@ use bailiwick_traces::Exporting;
 use jiff::Timestamp;
 
 use crate::background::Background;
-use crate::native_type::NativeTypeError;
+use crate::native_type::{CompiledTypes, NativeTypeError};
 use crate::projects::{self, Projects};
 use crate::{authentication_trust, bootstrap, controllers, definitions, rbac_feed, services};
 
@@ -303,6 +303,7 @@ impl Builder {
         if self.projects == Projects::Served {
             resources.extend(projects::resources());
         }
+        self.admission.plugins.push(Box::new(CompiledTypes::of(&resources)));
         let registry = Registry::new(&TenantId::root(), resources.clone());
         let lookup = Arc::new(StoredObjects::load(&registry, &caches).await?);
         let roots = self.authentication.client_roots(&pki)?;

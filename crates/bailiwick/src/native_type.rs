@@ -2,12 +2,13 @@
 //! check objects.
 //!
 //! A declaration says what a CustomResourceDefinition says, and is checked like one, but nothing is stored: the type is
-//! there from the first request, cannot be changed or removed through the API, and a definition of the same name does
-//! not take its place. Everything that works with custom resources works with it: server-side apply, CEL rules,
+//! there from the first request, cannot be changed or removed through the API, and a definition of the same name is
+//! refused. Everything that works with custom resources works with it: server-side apply, CEL rules,
 //! defaults, pruning, subresources, printer columns, OpenAPI and `kubectl explain`.
 
 mod columns;
 mod hooks;
+mod protection;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 
 use columns::ComputedColumn;
 use hooks::{Hooked, Hooks, Path};
+pub(crate) use protection::CompiledTypes;
 
 /// What hooks may be written for: `serde_json::Value`, a type made by kube's `CustomResource` derive, or any that reads
 /// and writes whole objects.

@@ -6,8 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bailiwick_testkit::{Program, Server};
+use bailiwick_testkit::{Program, Server, tools};
 use futures::StreamExt;
+use http_body_util::BodyExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use kube::api::{DeleteParams, PostParams, WatchParams};
@@ -119,6 +120,100 @@ async fn controllers_elsewhere_take_turns() -> Result<()> {
     let second_name = leader(&client).await?;
     assert_ne!(first_name, second_name);
     second.terminate()
+}
+
+/// An etcd of one member, gone when dropped.
+struct Etcd {
+    process: Child,
+    url: String,
+    _directory: tempfile::TempDir,
+}
+
+impl Etcd {
+    fn start() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        // The ports are free when they are asked for, and nobody else asks the system for one by number.
+        let free = || anyhow::Ok(format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?));
+        let (url, peers) = (free()?, free()?);
+        let process = Command::new(tools::find("etcd")?)
+            .args(["--unsafe-no-fsync", "--listen-client-urls", &url, "--advertise-client-urls", &url])
+            .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+            .args(["--initial-cluster", &format!("default={peers}"), "--log-level=error", "--data-dir"])
+            .arg(directory.path())
+            .stdin(Stdio::null())
+            .spawn()?;
+        Ok(Self { process, url, _directory: directory })
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        // Nothing to be done about a process that is already gone.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_servers_on_etcd_one_runs_the_controllers() -> Result<()> {
+    let etcd = Etcd::start()?;
+    let mut first = Server::start_with(BINARY, &["--etcd-servers", &etcd.url])?;
+    let leader_of_one = leader(&first.client().await?).await?;
+    let second = Server::start_with(BINARY, &["--etcd-servers", &etcd.url])?;
+    let client = second.client().await?;
+    namespace_lives_and_dies(&client, "first").await?;
+    assert_eq!(leader(&client).await?, leader_of_one, "the second waits");
+    ensure!(first.terminate()?.success());
+    namespace_lives_and_dies(&client, "second").await?;
+    assert_ne!(leader(&client).await?, leader_of_one);
+    Ok(())
+}
+
+/// Takes whatever is sent to it over gRPC, without looking.
+async fn collector() -> Result<(String, tokio::sync::mpsc::Receiver<Vec<u8>>)> {
+    let (taken, received) = tokio::sync::mpsc::channel(16);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            let taken = taken.clone();
+            let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                let taken = taken.clone();
+                async move {
+                    let body = request.into_body().collect().await?.to_bytes();
+                    let _ = taken.send(body.to_vec()).await;
+                    let ok =
+                        hyper::Response::builder().header("content-type", "application/grpc").header("grpc-status", 0);
+                    Ok::<_, anyhow::Error>(ok.body(http_body_util::Empty::<bytes::Bytes>::new())?)
+                }
+            });
+            let serving = hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new())
+                .serve_connection(hyper_util::rt::TokioIo::new(connection), service);
+            tokio::spawn(serving);
+        }
+    });
+    Ok((address, received))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_a_trace_are_sent_to_the_collector() -> Result<()> {
+    let (address, mut received) = collector().await?;
+    let directory = tempfile::tempdir()?;
+    let config = directory.path().join("tracing.yaml");
+    let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n";
+    std::fs::write(&config, format!("{text}endpoint: {address}\n"))?;
+    let server = Server::start_with(BINARY, &["--tracing-config-file", &config.display().to_string()])?;
+    let client = server.client().await?;
+    client.request_text(http::Request::get("/api/v1/untraced").body(Vec::new())?).await.unwrap_err();
+    let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let traced = http::Request::get("/api/v1/namespaces/default").header("traceparent", traceparent);
+    client.request_text(traced.body(Vec::new())?).await?;
+    let sent = in_time(received.recv()).await?.context("the collector got spans")?;
+    let has = |part: &[u8]| sent.windows(part.len()).any(|window| window == part);
+    assert!(has(b"KubernetesAPI") && has(b"/api/v1/namespaces/default"));
+    assert!(has(&[0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6]), "the trace goes on");
+    assert!(!has(b"untraced"), "nothing is sampled by chance");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

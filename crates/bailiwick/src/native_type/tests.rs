@@ -118,3 +118,33 @@ fn computed_columns_come_last() {
     let object = json!({"metadata": {"name": "a"}, "spec": {"boards": 4}});
     assert_eq!(resource.table.cells(&object, Timestamp::UNIX_EPOCH), [json!("a"), json!(4), json!("large")]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_of_what_is_compiled_in_is_refused() {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use kube::api::{DynamicObject, PostParams};
+
+    let dir = tempfile::tempdir().unwrap();
+    let running = crate::ControlPlane::builder(dir.path()).native_type(shelves()).start().await.unwrap();
+    let client = kube::Client::new(running.local_service(crate::bootstrap::own_user()), "default");
+    let definitions: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
+    let definition = |plural: &str, kind: &str| {
+        let definition = json!({"metadata": {"name": format!("{plural}.library.example.com")}, "spec": {
+            "group": "library.example.com", "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        }});
+        serde_json::from_value::<CustomResourceDefinition>(definition).unwrap()
+    };
+    let refused = definitions.create(&PostParams::default(), &definition("shelves", "Shelf")).await.unwrap_err();
+    assert!(refused.to_string().contains("the type is compiled into the server"), "{refused}");
+    definitions.create(&PostParams::default(), &definition("tables", "Table")).await.unwrap();
+    let kind = kube::core::GroupVersionKind::gvk("library.example.com", "v1", "Shelf");
+    let resource = kube::core::ApiResource::from_gvk_with_plural(&kind, "shelves");
+    let api: kube::Api<DynamicObject> = kube::Api::namespaced_with(client, "default", &resource);
+    let shelf = json!({"apiVersion": "library.example.com/v1", "kind": "Shelf", "metadata": {"name": "oak"},
+        "spec": {"boards": 3, "wheels": 4}});
+    let kept = api.create(&PostParams::default(), &serde_json::from_value(shelf).unwrap()).await.unwrap();
+    assert_eq!(kept.data["spec"], json!({"boards": 3}), "its schema has no wheels");
+    running.stop().await;
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bailiwick_apiextensions::Definition;
 use bailiwick_apiextensions::definition::{ClientConfig, Conversion, Converters};
-use bailiwick_machinery::custom::Converter;
+use bailiwick_machinery::custom::{Converter, Declaration};
 use bailiwick_machinery::resource::Resource;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -19,7 +19,9 @@ pub(crate) fn resources() -> Vec<Resource> {
 
 fn descriptors(definition: &Value) -> Vec<Resource> {
     let definition = Definition::parse(&Bytes::from(definition.to_string()));
-    definition.expect("invariant: the definition is part of the program and tested").resources(0, &NoConversion)
+    let mut definition = definition.expect("invariant: the definition is part of the program and tested");
+    definition.declaration = Declaration::Compiled;
+    definition.resources(0, &NoConversion)
 }
 
 /// There is one version of each.
