@@ -9,7 +9,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let data_dir = std::env::args().nth(1).unwrap_or_else(|| "./core-data".to_owned());
     let running = ControlPlane::builder(data_dir)
         .keep_resources(|resource| resource.group.is_empty())
-        .without([Feature::Events, Feature::Rbac])
+        .without([Feature::Events, Feature::Projects, Feature::Rbac])
         .controllers(&[])
         .start()
         .await?;

@@ -103,6 +103,8 @@ impl Translation {
         if let Some(verbosity) = self.value("v").and_then(|value| value.parse::<i64>().ok()) {
             arguments.push(format!("--log-level={}", level(verbosity)));
         }
+        // Upstream has nothing of the kind.
+        arguments.push("--without=projects".to_owned());
         if self.value("run-controllers").and_then(parse::truth) != Some(true) {
             // Upstream's run in another program.
             arguments.push("--no-controllers".to_owned());

@@ -47,6 +47,7 @@ fn what_envtest_passes_becomes_arguments_that_serve_takes() {
             &format!("--tls-cert-file={dir}/apiserver.crt"),
             &format!("--tls-private-key-file={dir}/apiserver.key"),
             "--authorization-mode=RBAC",
+            "--without=projects",
             "--no-controllers",
         ]
     );
