@@ -77,8 +77,8 @@ impl AdmissionOptions {
             shared.push(Arc::new(limits.map_err(|reason| AdmissionError::Plugin { name, reason })?));
         }
         shared.retain(|plugin| runs(plugin.name()));
-        let enabled = |plugin: &Box<dyn Plugin>| !self.disable.iter().any(|name| name == plugin.name());
-        shared.extend(self.plugins.into_iter().filter(enabled).map(Arc::from));
+        let own = self.plugins.into_iter().map(Arc::<dyn Plugin>::from);
+        shared.extend(own.filter(|plugin| !self.disable.iter().any(|name| name == plugin.name())));
         Ok(AdmissionPlan { enabled: self.enable, disabled: self.disable, shared, metrics: Arc::default() })
     }
 }
