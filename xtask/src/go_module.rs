@@ -30,6 +30,9 @@ pub fn build(tool: &Tool, dir: &Path) -> Result<PathBuf> {
             (module, ".".to_owned(), version_flags(tool.version))
         }
         Source::Etcd => (etcd_module(tool.version)?, "go.etcd.io/etcd/server/v3".to_owned(), String::new()),
+        Source::SampleApiserver => {
+            (sample_apiserver_module(tool.version)?, "k8s.io/sample-apiserver".to_owned(), String::new())
+        }
         Source::Opm => (opm_module(tool.version)?, format!("{OPERATOR_REGISTRY}/cmd/opm"), String::new()),
     };
     std::fs::write(scratch.join("go.mod"), module)?;
@@ -113,6 +116,14 @@ fn etcd_module(version: &str) -> Result<String> {
     let upstream = downloaded_go_mod("go.etcd.io/etcd/server/v3", version)?;
     let go = upstream.lines().find(|line| line.starts_with("go ")).context("etcd's go.mod names no Go version")?;
     Ok(format!("module bailiwick-tools/etcd\n\n{go}\n\nrequire go.etcd.io/etcd/server/v3 v{version}\n"))
+}
+
+fn sample_apiserver_module(version: &str) -> Result<String> {
+    let upstream = downloaded_go_mod("k8s.io/sample-apiserver", version)?;
+    let settings = upstream.lines().filter(|line| line.starts_with("go ") || line.starts_with("godebug "));
+    let settings: Vec<&str> = settings.collect();
+    let settings = settings.join("\n");
+    Ok(format!("module bailiwick-tools/sample-apiserver\n\n{settings}\n\nrequire k8s.io/sample-apiserver v{version}\n"))
 }
 
 /// opm's own requirements, word for word: its go.mod replaces nothing that matters to a program that uses it.

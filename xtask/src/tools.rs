@@ -14,6 +14,8 @@ pub const KUBERNETES_1_36: &str = "1.36.4";
 const KUBERNETES_1_35: &str = "1.35.8";
 const KUBERNETES_1_34: &str = "1.34.10";
 const ETCD: &str = "3.6.16";
+/// The twin of [`KUBERNETES_1_36`]: the extension API server that is aggregated in tests.
+const SAMPLE_APISERVER: &str = "0.36.4";
 /// What the goldens of the catalog were made with.
 const OPM: &str = "1.73.0";
 
@@ -28,6 +30,8 @@ pub enum Source {
     Etcd,
     /// `github.com/operator-framework/operator-registry/cmd/opm`.
     Opm,
+    /// `k8s.io/sample-apiserver`, whose module root is the program.
+    SampleApiserver,
 }
 
 /// One program in one version.
@@ -59,6 +63,7 @@ pub const TEST_TOOLS: &[Tool] = &[
     kubectl("kubectl-1.36", KUBERNETES_1_36),
     kubectl("kubectl-1.35", KUBERNETES_1_35),
     kubectl("kubectl-1.34", KUBERNETES_1_34),
+    Tool { name: "sample-apiserver", version: SAMPLE_APISERVER, source: Source::SampleApiserver },
 ];
 
 /// What recording the differential suite and benchmarking against upstream need in addition.

@@ -20,6 +20,7 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 
 use crate::attributes::Operation;
+use bailiwick_webhook::services::ServiceResolver;
 use hook::Hook;
 
 pub use metrics::WebhookMetrics;
@@ -70,6 +71,8 @@ type Hooks = Arc<[Arc<Hook>]>;
 
 struct Inner {
     kind: WebhookKind,
+    /// Knows where services are that configurations name.
+    services: Arc<dyn ServiceResolver>,
     configurations: Mutex<BTreeMap<Box<str>, Hooks>>,
     hooks: ArcSwap<Vec<Arc<Hook>>>,
     /// One bit for each operation that some webhook is about.
@@ -88,10 +91,12 @@ fn bit(operation: Operation) -> u8 {
 }
 
 impl WebhookIndex {
-    pub fn new(kind: WebhookKind) -> Self {
+    /// No webhooks yet; `services` knows where those are that configurations name as services.
+    pub fn new(kind: WebhookKind, services: Arc<dyn ServiceResolver>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 kind,
+                services,
                 configurations: Mutex::default(),
                 hooks: ArcSwap::default(),
                 operations: AtomicU8::new(0),
@@ -111,7 +116,7 @@ impl WebhookIndex {
             ConfigurationChange::Deleted { name } => drop(configurations.remove(name)),
             ConfigurationChange::Stored(configuration) => {
                 let name = bailiwick_machinery::object::name(configuration);
-                configurations.insert(name.into(), Hook::all_of(configuration, inner.kind));
+                configurations.insert(name.into(), Hook::all_of(configuration, inner.kind, &inner.services));
             }
         }
         let hooks: Vec<Arc<Hook>> = configurations.values().flat_map(|hooks| hooks.iter().cloned()).collect();

@@ -3,7 +3,7 @@
 //! Whatever the webhook answers, objects keep their identity: kind, name, namespace and uid must be the same, and all
 //! other metadata but labels and annotations is restored from the original.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_machinery::GroupVersion;
@@ -12,9 +12,8 @@ use bailiwick_machinery::object;
 use bailiwick_machinery::status::ApiError;
 use bailiwick_machinery::validation::metadata::validate_labels;
 use bailiwick_schema::field::Path;
-use bailiwick_webhook::Webhook;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use bailiwick_webhook::services::ServiceResolver;
+use bailiwick_webhook::{ConfiguredWebhook, MissingBundle, WebhookAddress};
 use serde_json::{Map, Value, json};
 
 use crate::definition::{Conversion, Converters};
@@ -23,18 +22,35 @@ use crate::definition::{Conversion, Converters};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Converters that call the webhooks definitions name.
-pub struct WebhookConverters;
+pub struct WebhookConverters {
+    services: Arc<dyn ServiceResolver>,
+}
+
+impl WebhookConverters {
+    /// `services` knows where webhooks are that definitions name as services.
+    pub fn new(services: Arc<dyn ServiceResolver>) -> Self {
+        Self { services }
+    }
+}
 
 impl Converters for WebhookConverters {
     fn converter(&self, _definition: &str, conversion: &Conversion) -> Arc<dyn Converter> {
-        Arc::new(WebhookConverter { conversion: conversion.clone(), webhook: OnceLock::new() })
+        let config = &conversion.client_config;
+        let address = match (&config.url, &config.service) {
+            (Some(url), _) => WebhookAddress::Url(url.clone()),
+            (None, Some(service)) => WebhookAddress::Service(service.clone()),
+            (None, None) => WebhookAddress::Missing("neither url nor service is given"),
+        };
+        let bundle = config.ca_bundle.as_deref().unwrap_or_default();
+        let services = self.services.clone();
+        let webhook = ConfiguredWebhook::new(address, bundle, MissingBundle::Refused, TIMEOUT, services);
+        Arc::new(WebhookConverter { review_versions: conversion.conversion_review_versions.clone(), webhook })
     }
 }
 
 struct WebhookConverter {
-    conversion: Conversion,
-    /// Set up when first called; the reason when it cannot be.
-    webhook: OnceLock<Result<Webhook, String>>,
+    review_versions: Vec<String>,
+    webhook: ConfiguredWebhook,
 }
 
 impl Converter for WebhookConverter {
@@ -59,28 +75,9 @@ fn failed(message: String) -> ApiError {
 }
 
 impl WebhookConverter {
-    fn webhook(&self) -> Result<&Webhook, String> {
-        let set_up = || {
-            let config = &self.conversion.client_config;
-            let url = match (&config.url, &config.service) {
-                (Some(url), _) => url,
-                (None, Some(service)) => {
-                    return Err(format!(
-                        "service {:?} in namespace {:?} cannot be called: there are no Services here, use url",
-                        service.name, service.namespace
-                    ));
-                }
-                (None, None) => return Err("neither url nor service is given".to_owned()),
-            };
-            let bundle = STANDARD.decode(config.ca_bundle.as_deref().unwrap_or_default()).map_err(|e| e.to_string())?;
-            Webhook::new(url, &bundle, TIMEOUT).map_err(|error| error.to_string())
-        };
-        self.webhook.get_or_init(set_up).as_ref().map_err(Clone::clone)
-    }
-
     async fn review(&self, mut objects: Vec<Value>, to: &GroupVersion) -> Result<Vec<Value>, Failure> {
         let known = |version: &&String| matches!(version.as_str(), "v1" | "v1beta1");
-        let version = self.conversion.conversion_review_versions.iter().find(known);
+        let version = self.review_versions.iter().find(known);
         let version = version.ok_or_else(|| Failure::Call("no supported conversion review versions".into()))?;
         let target = to.to_string();
         let waiting: Vec<usize> =
@@ -94,7 +91,7 @@ impl WebhookConverter {
             "kind": "ConversionReview", "apiVersion": format!("apiextensions.k8s.io/{version}"),
             "request": {"uid": uid, "desiredAPIVersion": target, "objects": sent},
         });
-        let webhook = self.webhook().map_err(Failure::Call)?;
+        let webhook = self.webhook.connection().await.map_err(|error| Failure::Call(error.to_string()))?;
         let answer = webhook.call(&review).await.map_err(|error| Failure::Call(error.to_string()))?;
         let converted = converted_objects(version, &uid, answer).map_err(Failure::Call)?;
         if converted.len() != waiting.len() {

@@ -6,6 +6,7 @@ use bailiwick_machinery::custom::{Converter, CustomType, Declaration, ScalePaths
 use bailiwick_machinery::resource::{SelectableField, Storage};
 use bailiwick_machinery::versions::compare_versions;
 use bailiwick_machinery::{GroupResource, GroupVersion, GroupVersionKind, Resource, Scope, Subresource};
+use bailiwick_webhook::services::ServiceReference;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -90,17 +91,6 @@ pub struct ClientConfig {
     /// PEM in base64.
     #[serde(default)]
     pub ca_bundle: Option<String>,
-}
-
-/// A Service that answers for a webhook.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ServiceReference {
-    pub namespace: String,
-    pub name: String,
-    #[serde(default)]
-    pub path: Option<String>,
-    #[serde(default)]
-    pub port: Option<u16>,
 }
 
 /// Makes converters for definitions that have a conversion webhook. Calling out is not this crate's business.

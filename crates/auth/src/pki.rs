@@ -128,7 +128,7 @@ impl Pki {
     /// Makes or loads everything under `directory`.
     pub fn ensure(directory: &Path, names: &ServingNames, now: Timestamp) -> Result<Self, PkiError> {
         files::ensure_directory(directory)?;
-        let (ca_pem, ca) = ensure_ca(directory, now)?;
+        let (ca_pem, ca) = ensure_ca(directory, "ca", &certificates::authority("bailiwick-ca", now), now)?;
         let serving = ensure_leaf(directory, "apiserver", &certificates::serving(names, now)?, &ca_pem, &ca, now)?;
         let admin = ensure_leaf(directory, "admin", &certificates::admin(now), &ca_pem, &ca, now)?;
         let key_path = directory.join("service-account.key");
@@ -149,8 +149,36 @@ pub fn certificate_end_seconds(pem: &str) -> Option<i64> {
     certificates::inspect(pem).ok().map(|facts| facts.not_after)
 }
 
-fn ensure_ca(directory: &Path, now: Timestamp) -> Result<(String, Issuer<'static, KeyPair>), PkiError> {
-    let (certificate_path, key_path) = (directory.join("ca.crt"), directory.join("ca.key"));
+/// What the server proves itself with to servers behind it, with an authority of its own: whoever that authority vouches for
+/// may say who others are, and must not be taken for a client.
+#[derive(Clone, Debug)]
+pub struct FrontProxyPki {
+    pub ca_pem: String,
+    pub client: KeyedCertificate,
+}
+
+impl FrontProxyPki {
+    /// The name in the certificate, kubeadm's.
+    pub const CLIENT_NAME: &'static str = "front-proxy-client";
+
+    /// Makes or loads the authority and the certificate under `directory`.
+    pub fn ensure(directory: &Path, now: Timestamp) -> Result<Self, PkiError> {
+        files::ensure_directory(directory)?;
+        let authority = certificates::authority("front-proxy-ca", now);
+        let (ca_pem, ca) = ensure_ca(directory, "front-proxy-ca", &authority, now)?;
+        let params = certificates::client(Self::CLIENT_NAME, now);
+        let client = ensure_leaf(directory, Self::CLIENT_NAME, &params, &ca_pem, &ca, now)?;
+        Ok(Self { ca_pem, client })
+    }
+}
+
+fn ensure_ca(
+    directory: &Path,
+    name: &str,
+    params: &rcgen::CertificateParams,
+    now: Timestamp,
+) -> Result<(String, Issuer<'static, KeyPair>), PkiError> {
+    let (certificate_path, key_path) = (directory.join(format!("{name}.crt")), directory.join(format!("{name}.key")));
     let existing = files::read(&certificate_path)?;
     if existing.is_some() && !key_path.exists() {
         return Err(PkiError::CaKeyMissing { path: certificate_path, key: key_path });
@@ -164,10 +192,9 @@ fn ensure_ca(directory: &Path, now: Timestamp) -> Result<(String, Issuer<'static
         }
     }
     // The same key and subject again: what was signed before stays valid.
-    let params = certificates::authority(now);
     let pem = params.self_signed(&key)?.pem();
     files::write_public(&certificate_path, &pem)?;
-    Ok((pem, Issuer::new(params, key)))
+    Ok((pem, Issuer::new(params.clone(), key)))
 }
 
 fn ensure_leaf(

@@ -5,7 +5,7 @@ mod roles;
 use std::sync::Arc;
 
 use bailiwick_machinery::user::UserInfo;
-use bailiwick_server::{ApiServer, Connection};
+use bailiwick_server::{ApiServer, Connection, Priority};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
@@ -47,28 +47,11 @@ pub async fn ensure_objects(server: &Arc<ApiServer>) -> Result<(), String> {
     Ok(())
 }
 
-/// Where upstream's built-in groups stand among each other: group priority and version priority.
-const API_SERVICE_PRIORITIES: &[(&str, i64, i64)] = &[
-    ("", 18000, 1),
-    ("events.k8s.io", 17750, 15),
-    ("authentication.k8s.io", 17700, 15),
-    ("authorization.k8s.io", 17600, 15),
-    ("certificates.k8s.io", 17300, 15),
-    ("rbac.authorization.k8s.io", 17000, 15),
-    ("apiextensions.k8s.io", 16700, 15),
-    ("admissionregistration.k8s.io", 16700, 15),
-    ("coordination.k8s.io", 16500, 15),
-    ("flowcontrol.apiserver.k8s.io", 16100, 21),
-];
-/// For groups that upstream does not have.
-const OTHER_PRIORITY: (i64, i64) = (1000, 15);
-
 /// The record that this server itself serves a group version.
 fn api_service(group: &str, version: &str) -> Value {
-    let known = API_SERVICE_PRIORITIES.iter().find(|(name, ..)| *name == group);
-    let (group_priority, version_priority) = known.map_or(OTHER_PRIORITY, |(_, group, version)| (*group, *version));
+    let rank = Priority::of_group(group);
     let mut spec = json!({
-        "version": version, "groupPriorityMinimum": group_priority, "versionPriority": version_priority,
+        "version": version, "groupPriorityMinimum": rank.group, "versionPriority": rank.version,
     });
     if !group.is_empty() {
         spec["group"] = group.into();
@@ -134,6 +117,6 @@ pub(crate) async fn send(
     let request = request.map_err(|error| error.to_string())?;
     let response = server.handle(request, connection.clone()).await;
     let status = response.status().as_u16();
-    let Ok(body) = response.into_body().collect().await;
+    let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
     Ok((status, String::from_utf8_lossy(&body.to_bytes()).into_owned()))
 }

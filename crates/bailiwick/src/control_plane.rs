@@ -1,6 +1,7 @@
 //! Building and running a control plane. Each field has its options, and what they make, in a file of its own.
 
 mod admission;
+mod aggregation;
 pub mod audit;
 mod authentication;
 mod authorization;
@@ -15,6 +16,7 @@ mod webhooks;
 
 pub(crate) use admission::AdmissionPlan;
 pub use admission::{AdmissionError, AdmissionOptions};
+pub use aggregation::{Aggregation, AggregationOptions};
 use audit::AuditOptions;
 pub use authentication::{
     AuthenticationOptions, CustomSigner, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
@@ -57,11 +59,13 @@ use bailiwick_server::{
 use bailiwick_store::Store;
 use bailiwick_store::embedded::{self, EmbeddedStore};
 use bailiwick_traces::Exporting;
+use bailiwick_webhook::services::{MappedServices, ServiceEndpoint, ServiceResolver};
 use jiff::Timestamp;
 
 use crate::background::Background;
 use crate::native_type::{CompiledTypes, NativeTypeError};
 use crate::projects::{self, Projects};
+use crate::service_endpoints::StoredEndpointMaps;
 use crate::{authentication_trust, bootstrap, controllers, definitions, rbac_feed, services};
 
 /// Why a control plane could not start. The text says what to do.
@@ -120,6 +124,8 @@ pub struct Builder {
     encryption: EncryptionOptions,
     flow_control: FlowControlOptions,
     webhooks: DialOptions,
+    service_endpoints: Vec<ServiceEndpoint>,
+    aggregation: Aggregation,
     request_timeout: Duration,
     shutdown_delay: Duration,
     tracing: TracingOptions,
@@ -159,6 +165,8 @@ impl ControlPlane {
             encryption: EncryptionOptions::default(),
             flow_control: FlowControlOptions::default(),
             webhooks: DialOptions::default(),
+            service_endpoints: Vec::new(),
+            aggregation: Aggregation::default(),
             request_timeout: Duration::from_secs(60),
             shutdown_delay: Duration::ZERO,
             tracing: TracingOptions::Off,
@@ -244,6 +252,19 @@ impl Builder {
         self
     }
 
+    /// Where services are that webhooks and APIServices name, as there are no Services here. Namespaces may say more in
+    /// ConfigMaps.
+    pub fn service_endpoints(mut self, endpoints: Vec<ServiceEndpoint>) -> Self {
+        self.service_endpoints = endpoints;
+        self
+    }
+
+    /// Whether other servers may serve parts of the API.
+    pub fn aggregation(mut self, aggregation: Aggregation) -> Self {
+        self.aggregation = aggregation;
+        self
+    }
+
     /// How long a request other than a watch may take.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
@@ -320,6 +341,10 @@ impl Builder {
         let signing = self.authentication.signing(&pki)?;
         let authentication = self.authentication.build(&pki, &lookup, roots, &url, &mut self.parts)?;
         let project_authorization = self.authorization_options();
+        let endpoint_maps = Arc::new(StoredEndpointMaps::new(&registry, &caches));
+        let resolver: Arc<dyn ServiceResolver> =
+            Arc::new(MappedServices::new(self.service_endpoints.clone(), Some(endpoint_maps.clone())));
+        let aggregation = self.aggregation.build(&pki_dir, resolver.clone(), now)?;
         let audit = self.audit.build()?;
         let (tracer, exporting) = self.tracing.build()?.unzip();
         let (flow_limits, start_flow_control) = self.flow_control.build(&registry, &caches).await?.into_parts();
@@ -334,7 +359,8 @@ impl Builder {
                 id: TenantId::root(),
                 project: None,
                 authorizers: authorization.authorizers,
-                admission: admission.chain(&registry, &caches, further).await?,
+                admission: admission.chain(&registry, &caches, &resolver, further).await?,
+                aggregation: aggregation.as_ref().map(|aggregation| aggregation.aggregator.clone()),
                 issuer: authentication.issuer.clone(),
                 accounts: None,
                 shared_openapi: None,
@@ -342,7 +368,7 @@ impl Builder {
                 lookup,
             },
         );
-        let converters: Arc<dyn Converters> = Arc::new(WebhookConverters);
+        let converters: Arc<dyn Converters> = Arc::new(WebhookConverters::new(resolver));
         let tenants = (self.projects == Projects::Served).then(|| {
             let parts = projects::PlanesParts {
                 caches: caches.clone(),
@@ -350,7 +376,7 @@ impl Builder {
                 admission,
                 issuer: authentication.issuer,
                 token_keys: authentication.token_keys.clone(),
-                converters: (self.definitions == Definitions::Served).then(|| converters.clone()),
+                definitions: self.definitions,
             };
             Tenants::new(Box::new(projects::Planes::new(parts, &resources, &pki.ca_pem)))
         });
@@ -379,8 +405,13 @@ impl Builder {
             Projects::Off => None,
         };
         let mut background = authentication.background;
+        let mut trust = authentication.trust;
+        if let Some(aggregation) = aggregation {
+            aggregation.add_trust(&mut trust);
+            background.extend(aggregation.start(&server, &endpoint_maps).await?);
+        }
         background.extend(authorization.background);
-        background.push(authentication_trust::publish(&server, authentication.trust).await.map_err(Error::Bootstrap)?);
+        background.push(authentication_trust::publish(&server, trust).await.map_err(Error::Bootstrap)?);
         let kubeconfig = self.data_dir.join("admin.kubeconfig");
         pki.write_admin_kubeconfig(&kubeconfig, &url)?;
         let places = tls::Places { pki_dir, kubeconfig: &kubeconfig, url: &url };

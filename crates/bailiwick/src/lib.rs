@@ -3,6 +3,7 @@
 //! [`ControlPlane::builder`] chooses the store, what is served and who gets in; [`Running`] is the result. The binary is
 //! a thin command line around it.
 
+mod api_services;
 mod authentication_trust;
 mod background;
 mod bootstrap;
@@ -14,17 +15,19 @@ mod native_type;
 mod policy_feed;
 mod projects;
 mod rbac_feed;
+mod service_endpoints;
 mod services;
 mod webhook_feed;
 
 pub use bailiwick_controllers::Controller;
+pub use bailiwick_webhook::services::ServiceEndpoint;
 pub use control_plane::audit;
 pub use control_plane::{
-    AdmissionError, AdmissionOptions, AuthenticationOptions, AuthorizationError, AuthorizationMode,
-    AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, CustomSigner, Definitions, DialOptions,
-    EncryptionOptions, Error, Fairness, Feature, FlowControlOptions, FrontProxyOptions, OidcOptions, Reload, Running,
-    ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions, TracingError, TracingOptions, UnknownFeature,
-    WebhookOptions, stop_signal,
+    AdmissionError, AdmissionOptions, Aggregation, AggregationOptions, AuthenticationOptions, AuthorizationError,
+    AuthorizationMode, AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, CustomSigner, Definitions,
+    DialOptions, EncryptionOptions, Error, Fairness, Feature, FlowControlOptions, FrontProxyOptions, OidcOptions,
+    Reload, Running, ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions, TracingError,
+    TracingOptions, UnknownFeature, WebhookOptions, stop_signal,
 };
 pub use native_type::{Hookable, NativeType, NativeTypeError};
 pub use services::{Service, ServiceContext, ServiceError, Shutdown};

@@ -59,7 +59,7 @@ impl Plane {
         if status == 200 && uri.contains("watch=") {
             return Answer { status, body: Value::Null };
         }
-        let Ok(bytes) = response.into_body().collect().await;
+        let bytes = response.into_body().collect().await.expect("a whole answer");
         Answer { status, body: serde_json::from_slice(&bytes.to_bytes()).unwrap_or_default() }
     }
 

@@ -97,7 +97,7 @@ impl Plane {
         let request = request.body(Full::new(Bytes::from(body))).unwrap();
         let response = self.running.server.handle(request, Arc::new(Connection::in_process(user))).await;
         let status = response.status().as_u16();
-        let Ok(bytes) = response.into_body().collect().await;
+        let bytes = response.into_body().collect().await.expect("a whole answer");
         (status, serde_json::from_slice(&bytes.to_bytes()).unwrap_or_default())
     }
 }
@@ -275,7 +275,7 @@ async fn explanations_name_the_authorizer_that_decided() {
         let master = UserInfo { groups: vec![UserInfo::MASTERS.into()], ..UserInfo::default() };
         let request = http::Request::get(uri).body(Full::<Bytes>::default()).unwrap();
         let response = plane.running.server.handle(request, Arc::new(Connection::in_process(master))).await;
-        let Ok(bytes) = response.into_body().collect().await;
+        let bytes = response.into_body().collect().await.expect("a whole answer");
         let answer: Value = serde_json::from_slice(&bytes.to_bytes()).unwrap();
         let steps = answer["steps"].as_array().unwrap().clone();
         let said: HashMap<String, String> = steps

@@ -2,35 +2,55 @@
 
 mod aggregated;
 mod legacy;
+mod merged;
 
 pub use aggregated::{AggregatedVersion, document as aggregated_document};
 pub use legacy::{api_group, api_group_list, api_resource_list, api_versions};
+pub use merged::Sources;
 
 use serde_json::{Value, json};
 
 /// The Kubernetes version whose API this server speaks.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";
 
-/// Group priorities as upstream orders its groups in discovery; others follow by name.
-const GROUP_ORDER: &[&str] = &[
-    "apiregistration.k8s.io",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "certificates.k8s.io",
-    "rbac.authorization.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "coordination.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
+/// Where a group and its versions stand among all others: higher comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priority {
+    pub group: i64,
+    pub version: i64,
+}
+
+/// Upstream's groups in the order in which it shows them.
+const PRIORITIES: &[(&str, i64, i64)] = &[
+    // More than any record can ask for.
+    ("apiregistration.k8s.io", 20001, 0),
+    ("", 18000, 1),
+    ("events.k8s.io", 17750, 15),
+    ("authentication.k8s.io", 17700, 15),
+    ("authorization.k8s.io", 17600, 15),
+    ("certificates.k8s.io", 17300, 15),
+    ("rbac.authorization.k8s.io", 17000, 15),
+    ("admissionregistration.k8s.io", 16700, 15),
+    ("apiextensions.k8s.io", 16700, 15),
+    ("coordination.k8s.io", 16500, 15),
+    ("flowcontrol.apiserver.k8s.io", 16100, 21),
 ];
+/// For groups that upstream does not have.
+const OTHER_PRIORITY: Priority = Priority { group: 1000, version: 15 };
+
+impl Priority {
+    /// The rank of a group that is built in.
+    pub fn of_group(group: &str) -> Self {
+        let known = PRIORITIES.iter().find(|(name, ..)| *name == group);
+        known.map_or(OTHER_PRIORITY, |(_, group, version)| Self { group: *group, version: *version })
+    }
+}
 
 /// Named groups in the order clients see them.
 fn ordered_groups(registry: &crate::Registry) -> Vec<&str> {
-    let rank = |group: &str| GROUP_ORDER.iter().position(|known| *known == group).unwrap_or(GROUP_ORDER.len());
     let mut groups: Vec<&str> =
         registry.groups().keys().map(String::as_str).filter(|group| !group.is_empty()).collect();
-    groups.sort_by_key(|group| (rank(group), *group));
+    groups.sort_by_key(|group| (std::cmp::Reverse(Priority::of_group(group).group), *group));
     groups
 }
 

@@ -6,5 +6,5 @@ mod corked;
 mod listener;
 mod streams;
 
-pub use body::ResponseBody;
+pub use body::{BrokenBody, ResponseBody};
 pub use listener::{Limits, Listener, Running};

@@ -5,6 +5,7 @@
 //! their descriptors.
 
 mod across;
+mod aggregation;
 pub mod cache;
 mod discovery;
 mod encode;
@@ -25,7 +26,7 @@ mod tenant;
 mod tenants;
 mod wake;
 
-pub use discovery::KUBERNETES_VERSION;
+pub use discovery::{KUBERNETES_VERSION, Priority};
 pub use encryption::StorageEncryption;
 pub use local::LocalService;
 pub use lookup::StoredObjects;

@@ -13,6 +13,7 @@ mod custom_paths;
 #[cfg(test)]
 mod custom_tests;
 mod document;
+mod merged;
 mod names;
 mod operation;
 mod parameters;
@@ -26,6 +27,7 @@ pub use cache::OpenApi;
 
 use std::sync::Arc;
 
+use bailiwick_aggregation::Table;
 use bailiwick_machinery::media::parse_accept;
 use bailiwick_machinery::query::Query;
 use bailiwick_machinery::status::ApiResult;
@@ -45,6 +47,7 @@ use crate::server::Answer;
 use crate::tenant::Tenant;
 use cache::{Index, Key, Stored};
 use document::Encoding;
+use merged::{Converted, MergedV2};
 use piece::Rendered;
 
 const JSON: &str = "application/json";
@@ -57,14 +60,22 @@ pub(crate) async fn answer(tenant: &Tenant, parts: &Parts, path: &str) -> ApiRes
     if !path.starts_with("/openapi/") {
         return Ok(None);
     }
+    let nothing = Table::default();
+    let table = tenant.aggregation.as_ref().map(|aggregator| aggregator.current_table());
     let (documents, registry) = tenant.openapi();
-    documents.answer(&registry, parts, path).await
+    documents.answer(&registry, table.as_deref().unwrap_or(&nothing), parts, path).await
 }
 
 impl OpenApi {
-    async fn answer(&self, registry: &Arc<Registry>, parts: &Parts, path: &str) -> ApiResult<Option<Answer>> {
+    async fn answer(
+        &self,
+        registry: &Arc<Registry>,
+        table: &Table,
+        parts: &Parts,
+        path: &str,
+    ) -> ApiResult<Option<Answer>> {
         if path == "/openapi/v3" {
-            return Ok(Some(index(parts, &self.index(registry).await?)));
+            return Ok(Some(index(parts, &self.merged_index(registry, table).await?)));
         }
         let (key, protobuf) = match path.strip_prefix("/openapi/v3/") {
             Some(name) => (Key::V3(name.to_owned()), V3_PROTOBUF),
@@ -72,7 +83,8 @@ impl OpenApi {
             None => return Ok(None),
         };
         let Some(encoding) = negotiate(parts, protobuf) else { return Ok(Some(not_acceptable())) };
-        let Some(stored) = self.stored(registry, key.clone()).await? else { return Ok(Some(empty(404))) };
+        let Some(document) = self.document(registry, table, key.clone()).await? else { return Ok(Some(empty(404))) };
+        let stored = document.stored();
         let content_type = if encoding == Encoding::Json { JSON } else { protobuf };
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let wanted = query.get("hash").filter(|hash| !hash.is_empty());
@@ -81,23 +93,72 @@ impl OpenApi {
         {
             let elsewhere = Answer::new(301, content_type, ResponseBody::empty())
                 .header(LOCATION, &address(name, &stored.hash))
-                .header(ETAG, &entity_tag(&stored))
+                .header(ETAG, &entity_tag(stored))
                 .header(VARY, "Accept");
             return Ok(Some(elsewhere));
         }
         let for_ever = key != Key::V2 && wanted.is_some();
-        let answer = match is_known(parts, &stored) {
+        let answer = match is_known(parts, stored) {
             true => Answer::new(304, content_type, ResponseBody::empty()),
             false => {
-                let body = whole(parts, self.rendered(registry, key, &stored, encoding).await?, content_type);
+                let body = whole(parts, self.bytes_of(registry, &document, key, encoding).await?, content_type);
                 body.header(LAST_MODIFIED, &http_date(stored.modified))
             }
         };
-        let answer = answer.header(ETAG, &entity_tag(&stored)).header(VARY, "Accept, Accept-Encoding");
+        let answer = answer.header(ETAG, &entity_tag(stored)).header(VARY, "Accept, Accept-Encoding");
         Ok(Some(match for_ever {
             true => answer.header(CACHE_CONTROL, "public, immutable").header(EXPIRES, &in_a_year()),
             false => answer,
         }))
+    }
+}
+
+/// Where a document comes from.
+enum Source {
+    Own(Arc<Stored>),
+    Merged(MergedV2),
+    Converted(Converted),
+}
+
+impl Source {
+    fn stored(&self) -> &Arc<Stored> {
+        match self {
+            Self::Own(stored) => stored,
+            Self::Merged(merged) => &merged.stored,
+            Self::Converted(converted) => &converted.stored,
+        }
+    }
+}
+
+impl OpenApi {
+    async fn document(&self, registry: &Arc<Registry>, table: &Table, key: Key) -> ApiResult<Option<Source>> {
+        match &key {
+            Key::V2 => {
+                if let Some(merged) = self.merged_v2(registry, table).await? {
+                    return Ok(Some(Source::Merged(merged)));
+                }
+            }
+            Key::V3(name) => {
+                if let Some(converted) = self.converted(table, name) {
+                    return Ok(Some(Source::Converted(converted)));
+                }
+            }
+        }
+        Ok(self.stored(registry, key).await?.map(Source::Own))
+    }
+
+    async fn bytes_of(
+        &self,
+        registry: &Arc<Registry>,
+        document: &Source,
+        key: Key,
+        encoding: Encoding,
+    ) -> ApiResult<Arc<Rendered>> {
+        match document {
+            Source::Own(stored) => self.rendered(registry, key, stored, encoding).await,
+            Source::Merged(merged) => self.rendered_v2(registry, merged, encoding).await,
+            Source::Converted(converted) => converted.rendered(encoding).await,
+        }
     }
 }
 

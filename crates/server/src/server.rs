@@ -15,7 +15,7 @@ mod trace;
 pub use audit::AuditedBody;
 pub use flow::FlowLimits;
 pub use projects::{PROJECT_ADMINS, project_issuer};
-pub(crate) use respond::Answer;
+pub(crate) use respond::{Answer, Exchange};
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -141,6 +141,9 @@ impl ApiServer {
     pub fn begin_shutdown(&self) {
         self.announce_shutdown();
         self.caches.close_watchers();
+        if let Some(aggregator) = &self.root().aggregation {
+            aggregator.close();
+        }
     }
 
     pub(crate) fn is_shutting_down(&self) -> bool {
@@ -154,7 +157,7 @@ impl ApiServer {
         connection: Arc<Connection>,
     ) -> Response<ResponseBody>
     where
-        B: http_body::Body + Send,
+        B: http_body::Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
@@ -198,7 +201,7 @@ impl ApiServer {
         exchange: &mut respond::Exchange,
     ) -> ApiResult<respond::Answer>
     where
-        B: http_body::Body + Send,
+        B: http_body::Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
@@ -252,6 +255,9 @@ impl ApiServer {
         let traced = exchange.span.as_ref().map(Span::context);
         let work = trace::within(traced, async {
             self.authorize(tenant, &attributes(&user, info, query), &exchange.audit).await?;
+            if let Some(route) = tenant.route_elsewhere(info) {
+                return self.pass_on(tenant, &route, parts, info, &user, body, connection, exchange).await;
+            }
             let body = if mutating { read_body(body).await? } else { Bytes::new() };
             match info.is_resource {
                 true => self.dispatch(tenant, parts, query, info, &user, body, exchange).await,

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bailiwick_admission::Chain;
+use bailiwick_aggregation::Aggregator;
 use bailiwick_auth::authn::RequestAuthenticator;
 use bailiwick_auth::authz::Authorizers;
 use bailiwick_auth::service_account::TokenIssuer;
@@ -49,6 +50,8 @@ pub struct TenantParts {
     pub lookup: Arc<StoredObjects>,
     pub authorizers: Authorizers,
     pub admission: Chain,
+    /// What knows of group versions that other servers serve; without it there are none.
+    pub aggregation: Option<Arc<Aggregator>>,
     /// Who signs the tokens of its service accounts.
     pub issuer: Arc<TokenIssuer>,
     /// Who knows them again; the root's are known to the server's authenticator.
@@ -79,6 +82,7 @@ pub struct Tenant {
     pub(crate) lookup: Arc<StoredObjects>,
     pub(crate) authorizers: Authorizers,
     pub(crate) admission: Chain,
+    pub(crate) aggregation: Option<Arc<Aggregator>>,
     pub(crate) issuer: Arc<TokenIssuer>,
     pub(crate) accounts: Option<RequestAuthenticator>,
     openapi: OpenApi,
@@ -98,6 +102,7 @@ impl Tenant {
             lookup: parts.lookup,
             authorizers: parts.authorizers,
             admission: parts.admission,
+            aggregation: parts.aggregation,
             issuer: parts.issuer,
             accounts: parts.accounts,
             openapi: OpenApi::default(),

@@ -17,6 +17,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use crate::services::Location;
+
 /// A range of addresses, `10.0.0.0/8`; an address alone is a range of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
@@ -158,7 +160,7 @@ pub fn set_tenants_policy(policy: DialPolicy) {
 }
 
 /// Who chose where an endpoint is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// An object in the API: the tenants' policy holds.
     Tenant,
@@ -168,7 +170,11 @@ pub enum Origin {
 
 /// Opens connections to where they may lead.
 #[derive(Clone, Debug)]
-pub struct Dialer(pub Origin);
+pub struct Dialer {
+    pub origin: Origin,
+    /// Where to connect whatever the URL says.
+    pub location: Option<Location>,
+}
 
 impl Service<Uri> for Dialer {
     type Response = TokioIo<TcpStream>;
@@ -180,8 +186,11 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let origin = self.0;
+        let (origin, location) = (self.origin, self.location.clone());
         Box::pin(async move {
+            if let Some(location) = location {
+                return dial(location.origin, &location.host, location.port).await.map(TokioIo::new);
+            }
             let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
             let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
             dial(origin, &host, port).await.map(TokioIo::new)

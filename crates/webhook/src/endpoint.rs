@@ -12,6 +12,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::Error;
 use crate::dial::{Dialer, Origin};
+use crate::services::{Location, ServiceRef};
 
 /// Who may vouch for the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +82,17 @@ pub struct Endpoint {
     pub transport: Transport,
     /// Who chose it, which decides where it may be.
     pub origin: Origin,
+    /// Where to connect, instead of the URL's host; its own origin counts.
+    pub location: Option<Location>,
+}
+
+/// The versions of HTTP that are spoken to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersions {
+    /// Only HTTP/1.1, which alone can be upgraded.
+    Http1,
+    /// What the server prefers of 1.1 and 2.
+    All,
 }
 
 impl Endpoint {
@@ -94,10 +106,18 @@ impl Endpoint {
             server_name: None,
             transport: Transport::HttpsOnly,
             origin: Origin::Tenant,
+            location: None,
         }
     }
 
-    pub(crate) fn connector(&self) -> Result<HttpsConnector<Dialer>, Error> {
+    /// A service that is really at `location`; messages name it as a client within a cluster would.
+    pub fn of_service(service: &ServiceRef, path: &str, location: Location, ca_bundle: &[u8]) -> Self {
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let url = format!("https://{}:{}{slash}{path}", service.server_name(), service.port);
+        Self { location: Some(location), ..Self::vouched(&url, ca_bundle) }
+    }
+
+    pub(crate) fn connector(&self, versions: HttpVersions) -> Result<HttpsConnector<Dialer>, Error> {
         let builder = HttpsConnectorBuilder::new().with_tls_config(self.tls()?);
         let builder = match self.transport {
             Transport::HttpsOnly => builder.https_only(),
@@ -110,7 +130,11 @@ impl Endpoint {
                 builder.with_server_name_resolver(FixedServerNameResolver::new(name))
             }
         };
-        Ok(builder.enable_http1().wrap_connector(Dialer(self.origin)))
+        let dialer = Dialer { origin: self.origin, location: self.location.clone() };
+        Ok(match versions {
+            HttpVersions::Http1 => builder.enable_http1().wrap_connector(dialer),
+            HttpVersions::All => builder.enable_all_versions().wrap_connector(dialer),
+        })
     }
 
     /// The value of the `Authorization` header, if there is to be one.

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use crate::dial::Dialer;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, HttpVersions};
 use crate::{Error, reason, refusal};
 
 /// Reads documents over connections that are kept open in between.
@@ -31,7 +31,7 @@ pub struct Fetched {
 impl Fetcher {
     /// Documents larger than `bytes_max` are not read. The endpoint's URL is only where [`Fetcher::get`] usually goes.
     pub fn new(endpoint: Endpoint, timeout: Duration, bytes_max: usize) -> Result<Self, Error> {
-        let client = Client::builder(TokioExecutor::new()).build(endpoint.connector()?);
+        let client = Client::builder(TokioExecutor::new()).build(endpoint.connector(HttpVersions::Http1)?);
         Ok(Self { endpoint, timeout, bytes_max, client })
     }
 

@@ -36,18 +36,34 @@ fn wrapped_tls(error: &io::Error) -> Option<&rustls::Error> {
 }
 
 fn tls_reason(error: &rustls::Error) -> String {
-    use rustls::CertificateError::{Expired, ExpiredContext, NotValidForName, NotValidForNameContext, UnknownIssuer};
+    use rustls::CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, UnknownIssuer,
+    };
     match error {
-        rustls::Error::InvalidCertificate(UnknownIssuer) => {
+        // A signature is bad where an authority of the same name has another key.
+        rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => {
             "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned()
         }
         rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. }) => {
             "tls: failed to verify certificate: x509: certificate has expired or is not yet valid".to_owned()
         }
-        rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
+        rustls::Error::InvalidCertificate(NotValidForNameContext { expected, presented }) => {
+            format!("tls: failed to verify certificate: x509: {}", names_reason(presented, &expected.to_str()))
+        }
+        rustls::Error::InvalidCertificate(NotValidForName) => {
             "tls: failed to verify certificate: x509: certificate is not valid for this name".to_owned()
         }
         other => format!("tls: {other}"),
+    }
+}
+
+/// What a certificate is good for instead; `presented` are names with their kinds around them.
+fn names_reason(presented: &[String], wanted: &str) -> String {
+    let dns = |name: &String| Some(name.strip_prefix("DnsName(\"")?.strip_suffix("\")")?.to_owned());
+    let names: Vec<String> = presented.iter().filter_map(dns).collect();
+    match names.is_empty() {
+        true => format!("certificate is not valid for any names, but wanted to match {wanted}"),
+        false => format!("certificate is valid for {}, not {wanted}", names.join(", ")),
     }
 }
 

@@ -147,6 +147,7 @@ fn parse(config: Config, directory: &Path) -> Result<Endpoint, String> {
         server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
         transport: Transport::HttpAllowed,
         origin: Origin::Operator,
+        location: None,
     })
 }
 

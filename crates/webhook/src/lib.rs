@@ -3,12 +3,15 @@
 //! A [`Webhook`] keeps its connections open between calls. Answers are limited in size and time, redirects are not
 //! followed, and the server must be vouched for by the configured CA bundle.
 
+mod backend;
 mod ca_bundle;
+mod configured;
 pub mod dial;
 mod endpoint;
 mod fetch;
 mod go_reason;
 mod kubeconfig;
+pub mod services;
 
 use std::time::Duration;
 
@@ -21,9 +24,11 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+pub use backend::{Backend, BackendBody, CallError, RequestBody};
 pub use ca_bundle::ca_bundle_fault;
+pub use configured::{ConfiguredWebhook, ConnectError, MissingBundle, WebhookAddress};
 use dial::Dialer;
-pub use endpoint::{Credentials, Endpoint, Identity, Transport, Trust};
+pub use endpoint::{Credentials, Endpoint, HttpVersions, Identity, Transport, Trust};
 pub use fetch::{Fetched, Fetcher};
 pub use kubeconfig::KubeconfigError;
 
@@ -89,7 +94,7 @@ impl Webhook {
     pub fn at(endpoint: Endpoint, timeout: Duration) -> Result<Self, Error> {
         let parsed: Result<Uri, _> = endpoint.url.parse();
         parsed.map_err(|error| Error::Url(endpoint.url.clone(), error.to_string()))?;
-        let client = Client::builder(TokioExecutor::new()).build(endpoint.connector()?);
+        let client = Client::builder(TokioExecutor::new()).build(endpoint.connector(HttpVersions::Http1)?);
         Ok(Self { endpoint, timeout, client })
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bailiwick_machinery::{ApiError, yaml};
 use bailiwick_merge::go_format::json_type;
 use bailiwick_schema::decode;
-use bailiwick_webhook::RawAnswer;
+use bailiwick_webhook::{ConnectError, RawAnswer};
 use serde_json::Value;
 
 use super::hook::{Hook, Invocation, SideEffects};
@@ -62,10 +62,13 @@ pub(super) async fn call(
     let uid = uuid::Uuid::new_v4().to_string();
     let question = review::question(version, &uid, attributes, invocation)
         .map_err(|error| Failure::calling(format!("could not create admission objects: {error}"), 400))?;
-    let client = hook.client().map_err(|error| Failure::calling(format!("could not get REST client: {error}"), 500))?;
+    let failed = |reason: String, code: u16| Failure::calling(format!("failed to call webhook: {reason}"), code);
+    let client = hook.client().await.map_err(|error| match error {
+        ConnectError::Configuration(reason) => Failure::calling(format!("could not get REST client: {reason}"), 500),
+        ConnectError::Service(reason) => failed(reason, 503),
+    })?;
     let left = attributes.deadline.saturating_duration_since(Instant::now());
     let posted = client.post(question, hook.timeout.min(left)).await;
-    let failed = |reason: String, code: u16| Failure::calling(format!("failed to call webhook: {reason}"), code);
     let posted = posted.map_err(|error| failed(error.to_string(), 503))?;
     let value = read(&posted).map_err(|(reason, code)| failed(reason, code))?;
     let answer = review::answer(version, &uid, hook.kind, &value).map_err(|unusable| match unusable {

@@ -1,15 +1,14 @@
 //! One webhook of a stored configuration, compiled: what it is about and how it is called.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_cel::admission::Params;
 use bailiwick_machinery::ApiError;
 use bailiwick_machinery::object::name as object_name;
 use bailiwick_machinery::status::ApiResult;
-use bailiwick_webhook::{Endpoint, Trust, Webhook};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use bailiwick_webhook::services::{ServiceReference, ServiceResolver};
+use bailiwick_webhook::{ConfiguredWebhook, ConnectError, MissingBundle, Webhook, WebhookAddress};
 use serde_json::Value;
 
 use super::{WebhookKind, WebhookMetrics};
@@ -37,9 +36,7 @@ pub(super) struct Hook {
     /// The first of the webhook's that we speak.
     pub review_version: Option<ReviewVersion>,
     conditions: MatchConditions,
-    client_config: Value,
-    /// Set up when first called; the reason when it cannot be.
-    client: OnceLock<Result<Webhook, String>>,
+    client: ConfiguredWebhook,
 }
 
 /// What a webhook does besides answering.
@@ -71,13 +68,19 @@ fn text<'a>(holder: &'a Value, field: &str) -> &'a str {
 
 impl Hook {
     /// All webhooks of a configuration.
-    pub fn all_of(configuration: &Value, kind: WebhookKind) -> Arc<[Arc<Self>]> {
+    pub fn all_of(configuration: &Value, kind: WebhookKind, services: &Arc<dyn ServiceResolver>) -> Arc<[Arc<Self>]> {
         let webhooks = configuration.get("webhooks").and_then(Value::as_array).into_iter().flatten();
         let name = object_name(configuration);
-        webhooks.enumerate().map(|(at, webhook)| Arc::new(Self::new(name, at, webhook, kind))).collect()
+        webhooks.enumerate().map(|(at, webhook)| Arc::new(Self::new(name, at, webhook, kind, services))).collect()
     }
 
-    fn new(configuration: &str, at: usize, webhook: &Value, kind: WebhookKind) -> Self {
+    fn new(
+        configuration: &str,
+        at: usize,
+        webhook: &Value,
+        kind: WebhookKind,
+        services: &Arc<dyn ServiceResolver>,
+    ) -> Self {
         let name = text(webhook, "name");
         let versions = webhook.get("admissionReviewVersions").and_then(Value::as_array).into_iter().flatten();
         let seconds = webhook.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
@@ -104,8 +107,7 @@ impl Hook {
                 _ => None,
             }),
             conditions: MatchConditions::compile(webhook, Params::Absent),
-            client_config: webhook.get("clientConfig").cloned().unwrap_or_default(),
-            client: OnceLock::new(),
+            client: client(webhook.get("clientConfig").unwrap_or(&Value::Null), Duration::from_secs(seconds), services),
         }
     }
 
@@ -135,30 +137,26 @@ impl Hook {
         Ok(Some(Invocation { matched, versioned }))
     }
 
-    /// The connection to the webhook.
-    pub fn client(&self) -> Result<&Webhook, String> {
-        let set_up = || {
-            let service = self.client_config.get("service").filter(|service| !service.is_null());
-            let url = match (text(&self.client_config, "url"), service) {
-                ("", Some(service)) => {
-                    return Err(format!(
-                        "service {:?} in namespace {:?} cannot be called: there are no Services here, use url",
-                        text(service, "name"),
-                        text(service, "namespace")
-                    ));
-                }
-                ("", None) => return Err("webhook configuration must have either service or URL".to_owned()),
-                (url, _) => url,
-            };
-            let bundle = STANDARD.decode(text(&self.client_config, "caBundle")).map_err(|error| error.to_string())?;
-            let mut endpoint = Endpoint::vouched(url, &bundle);
-            if bundle.is_empty() {
-                endpoint.trust = Trust::System;
-            }
-            Webhook::at(endpoint, self.timeout).map_err(|error| error.to_string())
-        };
-        self.client.get_or_init(set_up).as_ref().map_err(Clone::clone)
+    /// The connection to the webhook; the reason if there can be none.
+    pub async fn client(&self) -> Result<Arc<Webhook>, ConnectError> {
+        self.client.connection().await
     }
+}
+
+/// How a webhook is reached, by its configuration. Without a bundle the machine's own authorities vouch for it.
+fn client(config: &Value, timeout: Duration, services: &Arc<dyn ServiceResolver>) -> ConfiguredWebhook {
+    let service = config.get("service").filter(|service| !service.is_null());
+    let address = match (text(config, "url"), service) {
+        ("", Some(service)) => WebhookAddress::Service(ServiceReference {
+            namespace: text(service, "namespace").to_owned(),
+            name: text(service, "name").to_owned(),
+            path: service.get("path").and_then(Value::as_str).map(str::to_owned),
+            port: service.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok()),
+        }),
+        ("", None) => WebhookAddress::Missing("webhook configuration must have either service or URL"),
+        (url, _) => WebhookAddress::Url(url.to_owned()),
+    };
+    ConfiguredWebhook::new(address, text(config, "caBundle"), MissingBundle::SystemTrust, timeout, services.clone())
 }
 
 /// A webhook's match with a request.

@@ -1,5 +1,8 @@
 //! What the index holds, and which answers of webhooks count.
 
+use std::sync::Arc;
+
+use bailiwick_webhook::services::MappedServices;
 use serde_json::{Value, json};
 
 use super::hook::ReviewVersion;
@@ -15,7 +18,7 @@ fn configuration(name: &str, operations: Value) -> Value {
 
 #[test]
 fn an_index_knows_which_operations_anybody_asks_about() {
-    let index = WebhookIndex::new(WebhookKind::Mutating);
+    let index = WebhookIndex::new(WebhookKind::Mutating, Arc::new(MappedServices::default()));
     let concerned = || OPERATIONS.map(|operation| index.concerns(operation));
     assert_eq!(concerned(), [false; 4]);
     index.apply(ConfigurationChange::Stored(&configuration("b", json!(["CREATE"]))));

@@ -31,8 +31,8 @@ pub(super) fn ca_renewal_threshold(now: Timestamp) -> i64 {
     now.as_second() + LEAF_LIFETIME_SECONDS + LEAF_RENEWAL_SECONDS
 }
 
-pub(super) fn authority(now: Timestamp) -> CertificateParams {
-    let mut params = named("bailiwick-ca", now, CA_LIFETIME_SECONDS);
+pub(super) fn authority(name: &str, now: Timestamp) -> CertificateParams {
+    let mut params = named(name, now, CA_LIFETIME_SECONDS);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     params
@@ -51,6 +51,11 @@ pub(super) fn admin(now: Timestamp) -> CertificateParams {
     let mut params = leaf(ADMIN_NAME, ExtendedKeyUsagePurpose::ClientAuth, now);
     params.distinguished_name.push(DnType::OrganizationName, UserInfo::MASTERS);
     params
+}
+
+/// A client's certificate without any group.
+pub(super) fn client(name: &str, now: Timestamp) -> CertificateParams {
+    leaf(name, ExtendedKeyUsagePurpose::ClientAuth, now)
 }
 
 fn leaf(name: &str, usage: ExtendedKeyUsagePurpose, now: Timestamp) -> CertificateParams {

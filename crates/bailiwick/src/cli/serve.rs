@@ -1,6 +1,7 @@
 //! `bailiwick serve`: the API server until it is told to stop. The flags of each field are in a file of their own.
 
 mod admission;
+mod aggregation;
 mod audit;
 mod authentication;
 mod authorization;
@@ -66,6 +67,8 @@ pub struct Args {
     flow_control: flow_control::Flags,
     #[command(flatten)]
     webhooks: webhooks::Flags,
+    #[command(flatten)]
+    aggregation: aggregation::Flags,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -85,6 +88,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         .admission(args.admission.options())
         .tls(args.tls.options()?)
         .webhook_dialing(args.webhooks.options())
+        .aggregation(args.aggregation.aggregation()?)
+        .service_endpoints(args.aggregation.service_endpoints())
         .flow_control(args.flow_control.options())
         .encryption(args.encryption.options())
         .audit(args.audit.options(&args.data_dir)?)

@@ -15,6 +15,7 @@ use bailiwick_machinery::yaml;
 use bailiwick_server::Registry;
 use bailiwick_server::cache::Caches;
 use bailiwick_store as store;
+use bailiwick_webhook::services::ServiceResolver;
 use serde_json::Value;
 
 use crate::{policy_feed, webhook_feed};
@@ -84,15 +85,17 @@ impl AdmissionOptions {
 }
 
 impl AdmissionPlan {
-    /// The chain of one control plane; its webhooks and policies are fed with what is stored.
+    /// The chain of one control plane; its webhooks and policies are fed with what is stored, and its webhooks are found by
+    /// `services`.
     pub(crate) async fn chain(
         &self,
         registry: &Registry,
         caches: &Arc<Caches>,
+        services: &Arc<dyn ServiceResolver>,
         further: Vec<Box<dyn Plugin>>,
     ) -> store::Result<Chain> {
-        let (mutating, validating) =
-            (WebhookIndex::new(WebhookKind::Mutating), WebhookIndex::new(WebhookKind::Validating));
+        let index = |kind| WebhookIndex::new(kind, services.clone());
+        let (mutating, validating) = (index(WebhookKind::Mutating), index(WebhookKind::Validating));
         webhook_feed::connect([&mutating, &validating], registry, caches).await?;
         let mut plugins: Vec<Box<dyn Plugin>> = vec![
             Box::new(MutatingWebhooks::new(mutating, self.metrics.clone())),

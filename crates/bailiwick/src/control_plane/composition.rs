@@ -8,7 +8,7 @@ use bailiwick_auth::authz::Authorizer;
 use bailiwick_controllers::Controller;
 use bailiwick_machinery::resource::Resource;
 
-use super::{AuthorizationMode, AuthorizationOptions, Builder, Definitions, Fairness, Feature};
+use super::{Aggregation, AuthorizationMode, AuthorizationOptions, Builder, Definitions, Fairness, Feature};
 use crate::native_type::{DeclaredType, Hookable, NativeType, NativeTypeError};
 use crate::projects::Projects;
 use crate::services::Service;
@@ -107,6 +107,9 @@ impl Builder {
         }
         if self.lacks(Feature::FlowControl) {
             self.flow_control.fairness = Fairness::Off;
+        }
+        if !self.serves("apiregistration.k8s.io", "apiservices") {
+            self.aggregation = Aggregation::Off;
         }
         if !self.serves("apiextensions.k8s.io", "customresourcedefinitions") {
             self.definitions = Definitions::Ignored;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_apiextensions::definition::Converters;
+use bailiwick_apiextensions::conversion::WebhookConverters;
 use bailiwick_auth::authn::service_account::ServiceAccountTokens;
 use bailiwick_auth::authn::{Anonymous, RequestAuthenticator};
 use bailiwick_auth::keys::TokenKeys;
@@ -14,10 +14,12 @@ use bailiwick_server::{
     Project, Registry, SharedOpenApi, StoredObjects, Tenant, TenantId, TenantParts, TenantSource, project_issuer,
 };
 use bailiwick_store as store;
+use bailiwick_webhook::services::{MappedServices, ServiceResolver};
 use futures::future::BoxFuture;
 
 use super::defaults::Defaults;
-use crate::control_plane::{AdmissionPlan, AuthorizationOptions};
+use crate::control_plane::{AdmissionPlan, AuthorizationOptions, Definitions};
+use crate::service_endpoints::StoredEndpointMaps;
 use crate::{definitions, rbac_feed};
 
 /// Groups that act on the server as a whole, and are the root's alone: routes to other servers, certificates that the
@@ -33,8 +35,7 @@ pub(crate) struct PlanesParts {
     /// The root's issuer.
     pub issuer: Arc<TokenIssuer>,
     pub token_keys: Arc<TokenKeys>,
-    /// What converts objects of defined types; `None` where definitions are ignored.
-    pub converters: Option<Arc<dyn Converters>>,
+    pub definitions: Definitions,
 }
 
 /// See the module.
@@ -66,12 +67,16 @@ impl Planes {
         let audiences: Arc<[String]> = Arc::new([name.clone()]);
         let accounts =
             ServiceAccountTokens::new([name.clone()], self.parts.token_keys.clone(), audiences.clone(), lookup.clone());
-        let admission = self.parts.admission.chain(&registry, caches, Vec::new()).await?;
+        // What the operator mapped is for the root; a project says itself where its services are.
+        let endpoint_maps = Arc::new(StoredEndpointMaps::new(&registry, caches));
+        let services: Arc<dyn ServiceResolver> = Arc::new(MappedServices::new(Vec::new(), Some(endpoint_maps)));
+        let admission = self.parts.admission.chain(&registry, caches, &services, Vec::new()).await?;
         let parts = TenantParts {
             id,
             project: Some(project),
             authorizers: self.parts.authorization.for_project(rbac),
             admission,
+            aggregation: None,
             issuer: Arc::new(self.parts.issuer.renamed(name, audiences)),
             accounts: Some(RequestAuthenticator::new(vec![Box::new(accounts)], Anonymous::Refused)),
             shared_openapi: Some(self.openapi.clone()),
@@ -79,8 +84,8 @@ impl Planes {
             lookup,
         };
         let tenant = Tenant::new(caches, parts);
-        if let Some(converters) = &self.parts.converters {
-            definitions::connect(&tenant, converters.clone()).await?;
+        if self.parts.definitions == Definitions::Served {
+            definitions::connect(&tenant, Arc::new(WebhookConverters::new(services))).await?;
         }
         Ok(tenant)
     }

@@ -4,7 +4,7 @@ use bailiwick_machinery::media::parse_accept;
 use bailiwick_machinery::resource::{Resource, Subresource};
 use serde_json::{Map, Value, json};
 
-use super::ordered_groups;
+use super::Sources;
 use crate::registry::Registry;
 
 /// The versions of the document that clients negotiate.
@@ -47,32 +47,39 @@ impl AggregatedVersion {
 }
 
 /// The document of `/api` (the core group) or of `/apis` (all others).
-pub fn document(registry: &Registry, core: bool, version: AggregatedVersion) -> Value {
-    let groups = if core { vec![""] } else { ordered_groups(registry) };
-    let items: Vec<Value> = groups.into_iter().map(|group| group_item(registry, group)).collect();
+pub fn document(sources: Sources<'_>, core: bool, version: AggregatedVersion) -> Value {
+    let groups = match core {
+        true => vec![("", sources.registry.groups().get("").into_iter().flatten().map(String::as_str).collect())],
+        false => sources.served(),
+    };
+    let items: Vec<Value> = groups.into_iter().map(|(group, versions)| group_item(sources, group, &versions)).collect();
     json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{}", version.as_str()),
         "metadata": {}, "items": items,
     })
 }
 
-fn group_item(registry: &Registry, group: &str) -> Value {
-    let versions: Vec<Value> = registry
-        .groups()
-        .get(group)
-        .into_iter()
-        .flatten()
-        .map(|version| {
-            let resources: Vec<Value> = registry
-                .resources_of(group, version)
-                .into_iter()
-                .map(|served| resource_item(&served.resource))
-                .collect();
-            json!({"version": version, "resources": resources, "freshness": "Current"})
-        })
-        .collect();
+fn group_item(sources: Sources<'_>, group: &str, versions: &[&str]) -> Value {
+    let version_item = |version: &&str| match sources.remote(group, version) {
+        Some(route) => {
+            let discovered = route.documents().discovered();
+            let mut item = json!({"version": version, "freshness": discovered.freshness.as_str()});
+            if !discovered.version.resources.is_empty() {
+                item["resources"] = serde_json::to_value(&discovered.version.resources).unwrap_or_default();
+            }
+            item
+        }
+        None => local_version(sources.registry, group, version),
+    };
+    let versions: Vec<Value> = versions.iter().map(version_item).collect();
     let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
     json!({"metadata": metadata, "versions": versions})
+}
+
+fn local_version(registry: &Registry, group: &str, version: &str) -> Value {
+    let served = registry.resources_of(group, version).into_iter();
+    let resources: Vec<Value> = served.map(|served| resource_item(&served.resource)).collect();
+    json!({"version": version, "resources": resources, "freshness": "Current"})
 }
 
 fn resource_item(resource: &Resource) -> Value {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::ordered_groups;
+use super::Sources;
 use crate::registry::{Registry, Served};
 use bailiwick_machinery::resource::{Storage, Subresource};
 
@@ -19,27 +19,24 @@ pub fn api_versions(registry: &Registry, address: &str) -> Value {
 }
 
 /// `/apis`.
-pub fn api_group_list(registry: &Registry) -> Value {
-    let groups: Vec<Value> = ordered_groups(registry).into_iter().filter_map(|g| group(registry, g)).collect();
+pub fn api_group_list(sources: Sources<'_>) -> Value {
+    let groups = sources.recorded().into_iter();
+    let groups: Vec<Value> = groups.map(|(name, versions)| group(name, &versions)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/<group>`.
-pub fn api_group(registry: &Registry, name: &str) -> Option<Value> {
-    let mut value = group(registry, name)?;
+pub fn api_group(sources: Sources<'_>, name: &str) -> Option<Value> {
+    let mut value = group(name, &sources.versions_of(name)?);
     value["kind"] = "APIGroup".into();
     value["apiVersion"] = "v1".into();
     Some(value)
 }
 
-fn group(registry: &Registry, name: &str) -> Option<Value> {
-    let versions: Vec<Value> = registry
-        .groups()
-        .get(name)?
-        .iter()
-        .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
-        .collect();
-    Some(json!({"name": name, "preferredVersion": versions.first(), "versions": versions}))
+fn group(name: &str, versions: &[&str]) -> Value {
+    let version = |version: &&str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
+    let versions: Vec<Value> = versions.iter().map(version).collect();
+    json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
 /// `/api/v1` and `/apis/<group>/<version>`.

@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body::{Body, Frame};
 
-use crate::http::ResponseBody;
+use crate::http::{BrokenBody, ResponseBody};
 
 /// Answers below this size are cheaper to send than to compress; upstream's threshold.
 pub const GZIP_BYTES_MIN: usize = 128 * 1024;
@@ -39,7 +39,7 @@ impl GzipBody {
 
 impl Body for GzipBody {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = BrokenBody;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = self.get_mut();
@@ -55,6 +55,7 @@ impl Body for GzipBody {
                         let _ = encoder.write_all(&data);
                     }
                 }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => {
                     let rest = this.encoder.take().and_then(|encoder| encoder.finish().ok());
                     return Poll::Ready(rest.map(|bytes| Ok(Frame::data(bytes.into()))));

@@ -10,8 +10,20 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use http_body::{Body, Frame, SizeHint};
 
+use crate::aggregation::ProxiedBody;
 use crate::handlers::list::ListBody;
 use crate::handlers::watch::WatchBody;
+
+/// An answer that ended before it was complete. The connection, or the stream, is broken off with it.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer broke off: {0}")]
+pub struct BrokenBody(Box<dyn std::error::Error + Send + Sync>);
+
+impl BrokenBody {
+    pub fn new(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(reason.into())
+    }
+}
 
 /// A response body.
 pub enum ResponseBody {
@@ -25,6 +37,8 @@ pub enum ResponseBody {
     Stream(BoxStream<'static, Bytes>),
     /// An OpenAPI document, unpacked or not on the way out.
     Document(Box<crate::openapi::DocumentBody>),
+    /// What another server answers.
+    Proxied(Box<ProxiedBody>),
     /// Any other body, compressed.
     Gzip(Box<crate::encode::gzip::GzipBody>),
     /// Any body made as it is sent, whose end is recorded.
@@ -43,7 +57,7 @@ impl ResponseBody {
     /// Whether the bytes are made as the connection takes them.
     pub fn is_streamed(&self) -> bool {
         match self {
-            Self::List(_) | Self::Watch(_) | Self::Stream(_) => true,
+            Self::List(_) | Self::Watch(_) | Self::Stream(_) | Self::Proxied(_) => true,
             Self::Audited(audited) => audited.inner().is_streamed(),
             Self::Full(_) | Self::Document(_) | Self::Gzip(_) => false,
         }
@@ -63,6 +77,7 @@ impl ResponseBody {
         match self {
             Self::List(list) => list.hold(seat.streaming()),
             Self::Watch(watch) => watch.hold(seat),
+            Self::Proxied(proxied) => proxied.hold(seat),
             Self::Full(_) | Self::Stream(_) | Self::Document(_) | Self::Gzip(_) | Self::Audited(_) => {
                 return Some(seat);
             }
@@ -73,7 +88,7 @@ impl ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = BrokenBody;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let chunk = match self.get_mut() {
@@ -82,6 +97,7 @@ impl Body for ResponseBody {
             Self::Watch(watch) => watch.poll_chunk(cx),
             Self::Stream(stream) => stream.poll_next_unpin(cx),
             Self::Document(document) => Poll::Ready(document.next_chunk()),
+            Self::Proxied(proxied) => return proxied.poll_frame(cx),
             Self::Gzip(gzip) => return Pin::new(gzip.as_mut()).poll_frame(cx),
             Self::Audited(audited) => return audited.poll_frame(cx),
         };
@@ -89,13 +105,18 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Full(None))
+        match self {
+            Self::Full(bytes) => bytes.is_none(),
+            Self::Proxied(proxied) => proxied.is_end_stream(),
+            _ => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Self::Document(document) => SizeHint::with_exact(document.bytes_left()),
+            Self::Proxied(proxied) => proxied.size_hint(),
             _ => SizeHint::default(),
         }
     }

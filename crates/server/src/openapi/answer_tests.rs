@@ -34,7 +34,7 @@ impl Server {
             request = request.header(*name, *value);
         }
         let (parts, ()): (Parts, ()) = request.body(()).expect("a request").into_parts();
-        self.openapi.answer(&self.registry, &parts, parts.uri.path()).await.expect("no failure")
+        self.openapi.answer(&self.registry, &Default::default(), &parts, parts.uri.path()).await.expect("no failure")
     }
 }
 

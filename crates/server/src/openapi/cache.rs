@@ -18,6 +18,7 @@ use super::assemble::{Author, NativePart, assemble};
 use super::custom::{Custom, Part, shape};
 use super::custom_paths::{Template, scale};
 use super::document::{Document, Encoding, Subject, has_native, names};
+use super::merged::LastMerged;
 use super::operation::SharedParameters;
 use super::piece::{Packer, Rendered};
 use crate::registry::{Registry, Served};
@@ -26,6 +27,8 @@ use crate::registry::{Registry, Served};
 #[derive(Clone, Default)]
 pub struct OpenApi {
     cache: Arc<Mutex<Cache>>,
+    /// What other servers made of them.
+    pub(super) merged: Arc<Mutex<LastMerged>>,
 }
 
 /// What is known of the documents of one registry.
@@ -75,8 +78,18 @@ pub(super) struct Stored {
     /// The protobuf form has the same, and `Vary` keeps them apart.
     pub hash: Arc<str>,
     pub modified: Timestamp,
-    json: OnceCell<Arc<Rendered>>,
-    protobuf: OnceCell<Arc<Rendered>>,
+    pub(super) json: OnceCell<Arc<Rendered>>,
+    pub(super) protobuf: OnceCell<Arc<Rendered>>,
+}
+
+impl Stored {
+    /// Where the bytes of an encoding are, once asked for.
+    pub(super) fn cell(&self, encoding: Encoding) -> &OnceCell<Arc<Rendered>> {
+        match encoding {
+            Encoding::Json => &self.json,
+            Encoding::Protobuf => &self.protobuf,
+        }
+    }
 }
 
 /// The list of version 3 documents with the addresses of their present content.
@@ -104,15 +117,11 @@ impl OpenApi {
         stored: &Stored,
         encoding: Encoding,
     ) -> ApiResult<Arc<Rendered>> {
-        let cell = match encoding {
-            Encoding::Json => &stored.json,
-            Encoding::Protobuf => &stored.protobuf,
-        };
         let build = || {
             let (this, registry) = (self.clone(), registry.clone());
             blocking(move || this.render(&registry, &key, encoding).map(Arc::new))
         };
-        cell.get_or_try_init(build).await.cloned()
+        stored.cell(encoding).get_or_try_init(build).await.cloned()
     }
 
     /// The list of version 3 documents.
@@ -304,11 +313,11 @@ fn form_of(key: &Key) -> Form {
 }
 
 /// A panic while a document was made leaves nothing half done behind: what is stored is complete.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Does work that takes long where it keeps no request waiting.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> ApiResult<T> + Send + 'static) -> ApiResult<T> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> ApiResult<T> + Send + 'static) -> ApiResult<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(ApiError::internal(error)))
 }

@@ -265,7 +265,7 @@ pub(super) fn put_definition(
 }
 
 /// Writes a member of a JSON object, after a comma when it is not the first.
-fn entry(out: &mut Vec<u8>, name: &str, value: &Value) -> std::io::Result<()> {
+pub(super) fn entry(out: &mut Vec<u8>, name: &str, value: &Value) -> std::io::Result<()> {
     if !out.is_empty() {
         out.push(b',');
     }

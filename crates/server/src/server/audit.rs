@@ -22,7 +22,7 @@ use jiff::Timestamp;
 
 use super::Connection;
 use super::respond::Answer;
-use crate::http::ResponseBody;
+use crate::http::{BrokenBody, ResponseBody};
 use crate::request_info::RequestInfo;
 
 /// Longer names of programs are cut off, as upstream.
@@ -156,7 +156,8 @@ impl Recorder {
         let recorded = self.request.level >= Level::RequestResponse
             && self.course == Course::Usual
             && notes.response.is_none()
-            && is_json(answer);
+            && is_json(answer)
+            && !matches!(answer.body, ResponseBody::Proxied(_));
         let inner = std::mem::replace(&mut answer.body, ResponseBody::empty());
         let capture = if recorded { Capture::Pieces(Vec::new(), 0) } else { Capture::Nothing };
         let ending = Some(Ending { recorder: self, status, notes });
@@ -256,7 +257,7 @@ impl AuditedBody {
         &self.inner
     }
 
-    pub fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
+    pub fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
         let polled = http_body::Body::poll_frame(Pin::new(&mut self.inner), cx);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {

@@ -18,7 +18,7 @@ use super::dispatch::method_not_allowed;
 use super::respond::Answer;
 use super::{ApiServer, FlowLimits};
 use crate::across;
-use crate::discovery::{self, AggregatedVersion};
+use crate::discovery::{self, AggregatedVersion, Sources};
 use crate::encode::{Layout, encode_value};
 use crate::health::{self, Endpoint};
 use crate::http::ResponseBody;
@@ -79,6 +79,9 @@ impl ApiServer {
         if let FlowLimits::Fair(control) = &self.config.flow_limits {
             control.write_metrics(&mut text);
         }
+        if let Some(aggregator) = &self.root().aggregation {
+            aggregator.table().write_metrics(&mut text);
+        }
         Answer::new(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", ResponseBody::full(text))
     }
 
@@ -112,20 +115,22 @@ impl ApiServer {
 
     fn discovery_answer(&self, tenant: &Tenant, parts: &Parts, query: &Query, path: &str) -> ApiResult<Answer> {
         let registry = tenant.registry.load();
+        let table = tenant.aggregation.as_ref().map(|aggregator| aggregator.table());
+        let sources = Sources { registry: &registry, table: table.as_ref().map(|table| &***table) };
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if let ["api"] | ["apis"] = segments.as_slice()
             && let Some(version) = AggregatedVersion::negotiate(accept)
         {
-            let document = discovery::aggregated_document(&registry, segments == ["api"], version);
+            let document = discovery::aggregated_document(sources, segments == ["api"], version);
             return aggregated_answer(&document, version, parts);
         }
         let document = match segments.as_slice() {
             ["api"] => Some(discovery::api_versions(&registry, &self.config.address)),
-            ["apis"] => Some(discovery::api_group_list(&registry)),
+            ["apis"] => Some(discovery::api_group_list(sources)),
             ["api", _] | ["apis", _, _] if !reads(parts) => return Err(method_not_allowed()),
             ["api", version] => discovery::api_resource_list(&registry, "", version),
-            ["apis", group] if !group.is_empty() => discovery::api_group(&registry, group),
+            ["apis", group] if !group.is_empty() => discovery::api_group(sources, group),
             ["apis", group, version] if !group.is_empty() => discovery::api_resource_list(&registry, group, version),
             _ => return Ok(Answer::page_not_found()),
         };
@@ -162,6 +167,12 @@ fn paths(tenant: &Tenant) -> Vec<String> {
         let base = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
         paths.extend(versions.iter().map(|version| format!("{base}/{version}")));
         paths.push(base);
+    }
+    if let Some(aggregator) = &tenant.aggregation {
+        for route in aggregator.table().routes() {
+            let service = route.service();
+            paths.extend([format!("/apis/{}", service.group), service.path()]);
+        }
     }
     for (name, endpoint) in [("healthz", Endpoint::Healthz), ("livez", Endpoint::Livez), ("readyz", Endpoint::Readyz)] {
         paths.push(format!("/{name}"));

@@ -40,12 +40,22 @@ pub struct Answer {
     pub status: u16,
     pub content_type: HeaderValue,
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The headers of another server's answer, before which our own give way.
+    passed_on: Option<Box<HeaderMap>>,
     pub body: ResponseBody,
 }
 
 impl Answer {
     pub fn new(status: u16, content_type: &'static str, body: ResponseBody) -> Self {
-        Self { status, content_type: HeaderValue::from_static(content_type), headers: Vec::new(), body }
+        let content_type = HeaderValue::from_static(content_type);
+        Self { status, content_type, headers: Vec::new(), passed_on: None, body }
+    }
+
+    /// The answer of another server.
+    pub fn passed_on(status: u16, mut headers: HeaderMap, body: ResponseBody) -> Self {
+        // It has the same from us.
+        headers.remove(AUDIT_ID);
+        Self { passed_on: Some(Box::new(headers)), ..Self::new(status, "", body) }
     }
 
     pub fn text(status: u16, text: impl Into<String>) -> Self {
@@ -118,6 +128,11 @@ impl Exchange {
         }
     }
 
+    /// The name the request has in audit logs.
+    pub fn audit_id(&self) -> &HeaderValue {
+        &self.audit_id
+    }
+
     /// It is known who sent the request, so the policy can tell whether it is recorded.
     pub async fn identified(
         &mut self,
@@ -180,6 +195,11 @@ impl Exchange {
         for (name, value) in answer.headers {
             headers.insert(name, value);
         }
+        if let Some(passed_on) = answer.passed_on {
+            // Those of the same name give way, and several values of one name all stay.
+            passed_on.keys().for_each(|name| drop(headers.remove(name)));
+            headers.extend(*passed_on);
+        }
         add_warnings(headers, &self.warnings);
         response
     }
@@ -230,7 +250,8 @@ async fn compress(answer: &mut Answer, parts: &Parts) -> bool {
                     first.extend_from_slice(&data);
                 }
             }
-            Some(Err(never)) => match never {},
+            // Lists are made here and do not break off.
+            Some(Err(_)) => return false,
             None => {
                 answer.body = ResponseBody::full(first);
                 return false;

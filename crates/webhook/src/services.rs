@@ -1,0 +1,254 @@
+//! Services, of which there are none here: where what a configuration calls `service` is really served.
+//!
+//! An operator maps services to addresses by flag; whoever may write ConfigMaps in a namespace maps the services of that
+//! namespace in the one named [`ENDPOINTS_CONFIG_MAP`], much as they would create a Service elsewhere.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use http::Uri;
+
+use crate::dial::Origin;
+
+/// The ConfigMap that says where the services of its namespace are: `<service>` or `<service>.<port>`, and a URL.
+pub const ENDPOINTS_CONFIG_MAP: &str = "bailiwick-service-endpoints";
+/// The port of a service where a reference names none.
+pub const DEFAULT_PORT: u16 = 443;
+
+/// A service as configurations name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServiceRef {
+    pub namespace: String,
+    pub name: String,
+    pub port: u16,
+}
+
+impl ServiceRef {
+    /// The name the service's certificate must have.
+    pub fn server_name(&self) -> String {
+        format!("{}.{}.svc", self.name, self.namespace)
+    }
+}
+
+/// A service as `clientConfig` names it, with the path to call.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+pub struct ServiceReference {
+    pub namespace: String,
+    pub name: String,
+    #[serde(default)]
+    pub path: Option<String>,
+    #[serde(default)]
+    pub port: Option<u16>,
+}
+
+impl ServiceReference {
+    /// The service itself.
+    pub fn service(&self) -> ServiceRef {
+        let port = self.port.unwrap_or(DEFAULT_PORT);
+        ServiceRef { namespace: self.namespace.clone(), name: self.name.clone(), port }
+    }
+}
+
+/// A host and a port to connect to, and who chose them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Location {
+    pub host: String,
+    pub port: u16,
+    pub origin: Origin,
+}
+
+impl Location {
+    /// From `https://host:port`; a path would be lost and is refused.
+    pub fn parse(url: &str, origin: Origin) -> Result<Self, String> {
+        let wrong = |why: &str| format!("{url:?} is no address such as https://host:443: {why}");
+        let uri: Uri = url.trim().parse().map_err(|error: http::uri::InvalidUri| wrong(&error.to_string()))?;
+        if uri.scheme_str() != Some("https") {
+            return Err(wrong("it must begin with https://"));
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(wrong("it must end after the port"));
+        }
+        let authority = uri.authority().map(|authority| authority.as_str()).unwrap_or_default();
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() || authority.contains('@') {
+            return Err(wrong("it must name a host and nobody"));
+        }
+        Ok(Self { host, port: uri.port_u16().unwrap_or(DEFAULT_PORT), origin })
+    }
+
+    /// `host:port`, as URLs have it.
+    pub fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// Why a service cannot be called, in the words of upstream's resolver.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceError {
+    #[error("service {:?} not found", .0.name)]
+    NotFound(ServiceRef),
+    /// The service is mapped, but not this port of it.
+    #[error("no service port {} found for service {:?}", .0.port, .0.name)]
+    NoPort(ServiceRef),
+    /// The service is mapped to nothing.
+    #[error("no endpoints available for service {:?}", .0.name)]
+    NoEndpoints(ServiceRef),
+    /// The mapping is not an address, or cannot be read.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// The answer to where a service is.
+pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Location, ServiceError>> + Send + 'a>>;
+
+/// Knows where services are.
+pub trait ServiceResolver: Send + Sync {
+    fn resolve<'a>(&'a self, service: &'a ServiceRef) -> Resolving<'a>;
+}
+
+/// A service that an operator mapped by flag: `<namespace>/<name>[:port]=https://host:port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceEndpoint {
+    pub namespace: String,
+    pub name: String,
+    /// Every port if not given.
+    pub port: Option<u16>,
+    pub location: Location,
+}
+
+impl FromStr for ServiceEndpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no mapping such as namespace/service:443=https://host:8443");
+        let (service, url) = text.split_once('=').ok_or_else(wrong)?;
+        let (namespace, rest) = service.split_once('/').ok_or_else(wrong)?;
+        let (name, port) = match rest.split_once(':') {
+            Some((name, port)) => (name, Some(port.parse().map_err(|_| wrong())?)),
+            None => (rest, None),
+        };
+        if namespace.is_empty() || name.is_empty() {
+            return Err(wrong());
+        }
+        let location = Location::parse(url, Origin::Operator)?;
+        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned(), port, location })
+    }
+}
+
+/// The text of a namespace's endpoints, by key; `None` where there are none.
+pub type Mapping<'a> = Pin<Box<dyn Future<Output = Result<Option<BTreeMap<String, String>>, String>> + Send + 'a>>;
+
+/// Reads the endpoints that namespaces keep in ConfigMaps.
+pub trait EndpointMaps: Send + Sync {
+    fn endpoints<'a>(&'a self, namespace: &'a str) -> Mapping<'a>;
+}
+
+/// Services by flag and by ConfigMap; flags come first.
+#[derive(Clone, Default)]
+pub struct MappedServices {
+    fixed: Vec<ServiceEndpoint>,
+    stored: Option<Arc<dyn EndpointMaps>>,
+}
+
+impl MappedServices {
+    pub fn new(fixed: Vec<ServiceEndpoint>, stored: Option<Arc<dyn EndpointMaps>>) -> Self {
+        Self { fixed, stored }
+    }
+
+    fn by_flag(&self, service: &ServiceRef) -> Option<Result<Location, ServiceError>> {
+        let same = |known: &&ServiceEndpoint| known.namespace == service.namespace && known.name == service.name;
+        let mut known = self.fixed.iter().filter(same).peekable();
+        known.peek()?;
+        let found = known.find(|known| known.port.is_none_or(|port| port == service.port));
+        Some(found.map(|known| known.location.clone()).ok_or_else(|| ServiceError::NoPort(service.clone())))
+    }
+}
+
+impl ServiceResolver for MappedServices {
+    fn resolve<'a>(&'a self, service: &'a ServiceRef) -> Resolving<'a> {
+        Box::pin(async move {
+            if let Some(answer) = self.by_flag(service) {
+                return answer;
+            }
+            let Some(stored) = &self.stored else { return Err(ServiceError::NotFound(service.clone())) };
+            let endpoints = stored.endpoints(&service.namespace).await.map_err(ServiceError::Unusable)?;
+            by_keys(&endpoints.unwrap_or_default(), service)
+        })
+    }
+}
+
+/// What the entries of a ConfigMap say of a service.
+fn by_keys(entries: &BTreeMap<String, String>, service: &ServiceRef) -> Result<Location, ServiceError> {
+    let exact = entries.get(&format!("{}.{}", service.name, service.port));
+    match exact.or_else(|| entries.get(&service.name)).map(|url| url.trim()) {
+        Some("") => Err(ServiceError::NoEndpoints(service.clone())),
+        Some(url) => Location::parse(url, Origin::Tenant).map_err(ServiceError::Unusable),
+        None => {
+            let other_port = format!("{}.", service.name);
+            let mapped = entries.keys().any(|key| key.starts_with(&other_port));
+            Err(if mapped { ServiceError::NoPort(service.clone()) } else { ServiceError::NotFound(service.clone()) })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn service(port: u16) -> ServiceRef {
+        ServiceRef { namespace: "ns".into(), name: "api".into(), port }
+    }
+
+    fn location(host: &str, port: u16, origin: Origin) -> Location {
+        Location { host: host.into(), port, origin }
+    }
+
+    #[tokio::test]
+    async fn a_flag_maps_one_port_or_all() {
+        let one: ServiceEndpoint = "ns/api:443=https://10.0.0.1:8443".parse().expect("a mapping");
+        let services = MappedServices::new(vec![one], None);
+        let found = services.resolve(&service(443)).await;
+        assert_eq!(found, Ok(location("10.0.0.1", 8443, Origin::Operator)));
+        assert_eq!(services.resolve(&service(444)).await, Err(ServiceError::NoPort(service(444))));
+        let all: ServiceEndpoint = "ns/api=https://[::1]:8443".parse().expect("a mapping");
+        let found = MappedServices::new(vec![all], None).resolve(&service(444)).await.expect("mapped");
+        assert_eq!(found.authority(), "[::1]:8443");
+        let other = ServiceRef { name: "other".into(), ..service(443) };
+        let missing = services.resolve(&other).await.expect_err("not mapped");
+        assert_eq!(missing.to_string(), "service \"other\" not found");
+    }
+
+    #[test]
+    fn keys_of_a_config_map_name_a_service_or_one_port_of_it() {
+        let entries = [("api.443", "https://a:1"), ("api", "https://b"), ("empty", ""), ("only.8443", "https://c:3")];
+        let entries: BTreeMap<String, String> = entries.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        assert_eq!(by_keys(&entries, &service(443)), Ok(location("a", 1, Origin::Tenant)));
+        assert_eq!(by_keys(&entries, &service(1)), Ok(location("b", 443, Origin::Tenant)));
+        let named = |name: &str| ServiceRef { name: name.into(), ..service(443) };
+        assert_eq!(by_keys(&entries, &named("empty")), Err(ServiceError::NoEndpoints(named("empty"))));
+        assert_eq!(by_keys(&entries, &named("only")), Err(ServiceError::NoPort(named("only"))));
+        assert_eq!(by_keys(&entries, &named("x")), Err(ServiceError::NotFound(named("x"))));
+    }
+
+    #[test]
+    fn an_address_is_https_and_nothing_but_host_and_port() {
+        for wrong in ["http://a", "https://a/path", "https://a?q", "https://u@a", "a:443", "", "https://"] {
+            assert!(Location::parse(wrong, Origin::Tenant).is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_mapping_or_not(text in "\\PC{0,60}") {
+            let _ = text.parse::<ServiceEndpoint>();
+            let _ = Location::parse(&text, Origin::Tenant);
+        }
+    }
+}
