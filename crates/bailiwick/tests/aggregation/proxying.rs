@@ -257,7 +257,7 @@ async fn a_slow_server_is_not_waited_for_longer_than_allowed() -> Result<()> {
         }),
         ..Setup::default()
     })?;
-    let server = crate::api::start(&["--request-timeout-seconds", "2"])?;
+    let server = crate::api::start(&["--request-timeout", "2s"])?;
     let api = Api::admin(&server)?;
     api.register(&crate::api::api_service(&backend)).await?;
     api.condition(&format!("v1.{GROUP}"), "Passed").await?;

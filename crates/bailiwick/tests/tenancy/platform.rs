@@ -93,7 +93,7 @@ impl Platform {
             request.header("content-type", content_type).body(Full::<bytes::Bytes>::from(text)).expect("a request");
         let answer = self.running.server.handle(request, Arc::new(who.connection())).await;
         let status = answer.status().as_u16();
-        let Ok(bytes) = answer.into_body().collect().await;
+        let bytes = answer.into_body().collect().await.expect("a whole answer");
         let bytes = bytes.to_bytes();
         let value =
             serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into());
