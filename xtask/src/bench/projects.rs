@@ -68,7 +68,7 @@ impl Admin {
 /// Measures and prints.
 pub fn run(binary: &Path, projects: u32) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let running = servers::start_bailiwick(binary)?;
+    let running = servers::start_control_plane(binary, &[])?;
     let admin = Admin::new(running.server.base())?;
     runtime.block_on(async {
         let organization = json!({"apiVersion": VERSION, "kind": "Organization", "metadata": {"name": "bench"}});

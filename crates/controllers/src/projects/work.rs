@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use kube::core::response::StatusDetails;
+
 use super::ProjectControllers;
 use crate::cluster_role_aggregation::ClusterRoleAggregation;
 use crate::definitions::Definitions;
 use crate::discovery::Discovery;
-use crate::error::Error;
+use crate::error::{Error, status};
 use crate::garbage_collector::{GarbageCollector, Uid};
 use crate::namespace::Namespaces;
 use crate::plane::{Plane, PlaneClient};
@@ -34,8 +36,29 @@ pub(super) enum Work {
     Policy(Plane, String),
 }
 
+/// For a project that is gone, or about to go, there is nothing left to do.
+fn done_if_gone(result: Result<Outcome, Error>) -> Result<Outcome, Error> {
+    match result {
+        Err(Error::Request(error)) if is_project_gone(&error) => Ok(Outcome::Done),
+        // Discovery tells the answer as text.
+        Err(Error::Discovery { detail, .. }) if detail.contains("\"kind\":\"projects\"") => Ok(Outcome::Done),
+        other => other,
+    }
+}
+
+fn is_project_gone(error: &kube::Error) -> bool {
+    let Some(status) = status(error) else { return false };
+    let about = status.details.as_ref().filter(|details| details.kind == "projects");
+    let terminating = |details: &StatusDetails| details.causes.iter().any(|cause| cause.reason == "ProjectTerminating");
+    about.is_some_and(|details| status.is_not_found() || terminating(details))
+}
+
 impl ProjectControllers {
     pub(super) async fn perform(&self, work: Work) -> Result<Outcome, Error> {
+        done_if_gone(self.attempt(work).await)
+    }
+
+    async fn attempt(&self, work: Work) -> Result<Outcome, Error> {
         let client = |plane: &Plane| PlaneClient::of(&self.root, plane).get();
         match work {
             Work::Definitions(plane) => Definitions::settle_all(client(&plane)).await,
@@ -64,13 +87,19 @@ impl ProjectControllers {
     }
 
     pub(super) async fn collect(&self, plane: &Plane, uid: &Uid) -> Result<Outcome, Error> {
-        let Some(collector) = self.prepared(plane).await? else { return Ok(Outcome::Done) };
-        collector.attempt_to_delete(uid).await
+        let collecting = async {
+            let Some(collector) = self.prepared(plane).await? else { return Ok(Outcome::Done) };
+            collector.attempt_to_delete(uid).await
+        };
+        done_if_gone(collecting.await)
     }
 
     pub(super) async fn orphan(&self, plane: &Plane, uid: &Uid) -> Result<Outcome, Error> {
-        let Some(collector) = self.prepared(plane).await? else { return Ok(Outcome::Done) };
-        collector.orphan(uid).await
+        let orphaning = async {
+            let Some(collector) = self.prepared(plane).await? else { return Ok(Outcome::Done) };
+            collector.orphan(uid).await
+        };
+        done_if_gone(orphaning.await)
     }
 
     /// The project's garbage collector, knowing the types of the project.
