@@ -12,6 +12,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::Error;
 use crate::dial::{Dialer, Origin};
+use crate::self_signed::SelfSigned;
 use crate::services::{Location, ServiceRef};
 
 /// Who may vouch for the server.
@@ -169,7 +170,10 @@ impl Endpoint {
             .with_safe_default_protocol_versions()
             .map_err(|error| self.unusable(&error))?;
         let builder = match &self.trust {
-            Trust::Bundle(pem) => builder.with_root_certificates(bundle_roots(pem)?),
+            Trust::Bundle(pem) => {
+                let verifier = SelfSigned::new(pem, provider)?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
             Trust::System => builder.with_root_certificates(system_roots()),
             Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider))),
         };
@@ -189,7 +193,7 @@ impl Endpoint {
     }
 }
 
-fn bundle_roots(pem: &[u8]) -> Result<RootCertStore, Error> {
+pub(crate) fn bundle_roots(pem: &[u8]) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in rustls_pemfile::certs(&mut &*pem) {
         let certificate = certificate.map_err(|error| Error::CaBundle(error.to_string()))?;

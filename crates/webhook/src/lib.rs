@@ -11,6 +11,7 @@ mod endpoint;
 mod fetch;
 mod go_reason;
 mod kubeconfig;
+mod self_signed;
 pub mod services;
 
 use std::time::Duration;
