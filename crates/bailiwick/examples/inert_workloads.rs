@@ -8,11 +8,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use bailiwick::ControlPlane;
 use bailiwick_apiextensions::Definition;
-use bailiwick_apiextensions::conversion::WebhookConverters;
+use bailiwick_apiextensions::definition::{Conversion, Converters};
+use bailiwick_machinery::GroupVersion;
+use bailiwick_machinery::custom::{Converted, Converter};
 use bailiwick_machinery::resource::Resource;
 use serde_json::{Map, Value, json};
 
@@ -28,8 +31,7 @@ async fn main() -> anyhow::Result<()> {
     let mut resources = bailiwick_api::native_resources();
     let known: BTreeSet<(String, String)> =
         resources.iter().map(|resource| (resource.group.clone(), resource.plural.clone())).collect();
-    let inert = inert_types(Path::new(documents))?;
-    resources.extend(inert.into_iter().filter(|found| !known.contains(&(found.group.clone(), found.plural.clone()))));
+    resources.extend(inert_types(Path::new(documents), &known)?);
     let running = ControlPlane::builder(data_dir).resources(resources).start().await?;
     println!("ready at {}", running.url);
     tokio::signal::ctrl_c().await?;
@@ -37,8 +39,8 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every type of every stable version that the documents have.
-fn inert_types(documents: &Path) -> anyhow::Result<Vec<Resource>> {
+/// Every type of every stable version that the documents have, besides those known already (whose schemas may be endless).
+fn inert_types(documents: &Path, known: &BTreeSet<(String, String)>) -> anyhow::Result<Vec<Resource>> {
     let mut names: Vec<PathBuf> = std::fs::read_dir(documents)
         .with_context(|| documents.display().to_string())?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -48,16 +50,16 @@ fn inert_types(documents: &Path) -> anyhow::Result<Vec<Resource>> {
     let mut resources = Vec::new();
     for path in names {
         let document: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
-        for definition in definitions(&document) {
+        for definition in definitions(&document, known) {
             let json = serde_json::to_vec(&definition)?;
-            resources.extend(Definition::parse(&json.into())?.resources(0, &WebhookConverters));
+            resources.extend(Definition::parse(&json.into())?.resources(0, &OneVersion));
         }
     }
     Ok(resources)
 }
 
 /// What the document's paths say of the types that are stored, in the form of CustomResourceDefinitions.
-fn definitions(document: &Value) -> Vec<Value> {
+fn definitions(document: &Value, known: &BTreeSet<(String, String)>) -> Vec<Value> {
     let Some(paths) = document["paths"].as_object() else { return Vec::new() };
     let stored = paths.iter().filter(|(_, item)| item["post"]["x-kubernetes-action"] == "post");
     let definition = |(path, item): (&String, &Value)| {
@@ -68,7 +70,10 @@ fn definitions(document: &Value) -> Vec<Value> {
         if plural.is_empty() || (base.contains('{') && !namespaced) {
             return None;
         }
-        let name = kind["kind"].as_str()?;
+        let (name, group) = (kind["kind"].as_str()?, kind["group"].as_str()?);
+        if known.contains(&(group.to_owned(), plural.to_owned())) {
+            return None;
+        }
         let schemas = &document["components"]["schemas"];
         let is_it = |schema: &&Value| {
             let kinds = schema["x-kubernetes-group-version-kind"].as_array();
@@ -155,5 +160,20 @@ fn copy(from: &Value, to: &mut Value, names: &[&str]) {
         if let Some(value) = from.get(name) {
             to[*name] = value.clone();
         }
+    }
+}
+
+/// Every type has one version, so nothing is ever converted.
+struct OneVersion;
+
+impl Converters for OneVersion {
+    fn converter(&self, _definition: &str, _conversion: &Conversion) -> Arc<dyn Converter> {
+        Arc::new(OneVersion)
+    }
+}
+
+impl Converter for OneVersion {
+    fn convert<'a>(&'a self, objects: Vec<Value>, _to: &'a GroupVersion) -> Converted<'a> {
+        Box::pin(async move { Ok(objects) })
     }
 }
