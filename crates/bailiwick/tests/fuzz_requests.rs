@@ -199,7 +199,8 @@ async fn send(service: &mut LocalService, request: http::Request<Full<Bytes>>) -
     let status = response.status().as_u16();
     // A watch whose timeout was mutated away goes on for half an hour; its beginning is enough.
     let body = tokio::time::timeout(BODY_TIMEOUT, response.into_body().collect()).await;
-    (status, body.map(|Ok(body)| body.to_bytes()).unwrap_or_default())
+    let body = body.ok().and_then(Result::ok);
+    (status, body.map(|body| body.to_bytes()).unwrap_or_default())
 }
 
 /// 5xx answers that are upstream's own for odd requests (no reason given), waits that ended, what is not built yet, and

@@ -292,7 +292,7 @@ mod tests {
 
     fn authority() -> (String, CertificateAuthority) {
         let key = KeyPair::generate().expect("a key");
-        let params = certificates::authority(now());
+        let params = certificates::authority("bailiwick-ca", now());
         assert_eq!(params.is_ca, IsCa::Ca(BasicConstraints::Unconstrained));
         let pem = params.self_signed(&key).expect("signed").pem();
         let authority = CertificateAuthority::from_pem(&pem, &key.serialize_pem()).expect("usable");

@@ -43,10 +43,7 @@ fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
 }
 
 async fn body(answer: Answer) -> Vec<u8> {
-    match answer.body.collect().await {
-        Ok(body) => body.to_bytes().to_vec(),
-        Err(never) => match never {},
-    }
+    answer.body.collect().await.expect("nothing breaks off").to_bytes().to_vec()
 }
 
 #[tokio::test]
