@@ -66,9 +66,6 @@ pub struct Args {
     /// With --e2e: judge upstream's sample of a control plane without workloads, with kube-controller-manager, instead of ours.
     #[arg(long, requires = "e2e")]
     pub reference: bool,
-    /// With --e2e: run only the specs that need workload types, on a server that has them, inert.
-    #[arg(long, requires = "e2e", conflicts_with = "reference")]
-    pub inert: bool,
 }
 
 /// One case's outcome.
@@ -87,7 +84,6 @@ pub fn run(args: &Args) -> Result<()> {
             all: args.all,
             bailiwick: args.bailiwick.clone(),
             reference: args.reference,
-            inert: args.inert,
         });
     }
     if args.cmd {

@@ -11,10 +11,9 @@ use anyhow::{Result, bail};
 
 use crate::conformance::servers::{self, Running};
 use crate::expectations::{self, Expectation, Expected};
-use crate::go_module;
 use crate::setup;
 use crate::tools::{self, repository_root, tools_dir};
-use suite::{Encoding, Ran, Suite};
+use suite::{Ran, Suite};
 
 /// Programs of the suite at once. Specs wait most of the time, for polls of seconds.
 const PROCESSES: usize = 4;
@@ -32,8 +31,6 @@ pub struct Args {
     pub bailiwick: Option<PathBuf>,
     /// Judge upstream's sample of a control plane without workloads instead of ours.
     pub reference: bool,
-    /// Run only what needs workload types, on the server that has them, inert.
-    pub inert: bool,
 }
 
 /// Runs the specs and prints what became of them; an error when that is not what was expected.
@@ -46,8 +43,7 @@ pub fn run(args: &Args) -> Result<()> {
         .iter()
         .filter(|spec| spec.name.contains(&args.filter))
         .filter(|spec| match spec.expected {
-            Expected::Pass => !args.inert,
-            Expected::Inert => !args.reference,
+            Expected::Pass => true,
             Expected::Fail => args.all,
             Expected::Unrunnable => false,
         })
@@ -56,25 +52,12 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("no spec in conformance/e2e.txt contains {:?} (those expected to fail need --all)", args.filter);
     }
     let started = Instant::now();
-    // Those expected to fail are tried on the server that has most to offer.
-    let on_inert =
-        |spec: &&Expectation| spec.expected == Expected::Inert || (args.inert && spec.expected == Expected::Fail);
-    let (inert, plain): (Vec<&Expectation>, Vec<&Expectation>) = chosen.iter().partition(|spec| on_inert(spec));
-    let mut ran = Vec::new();
-    if !plain.is_empty() {
-        let running = start(args, &directory)?;
-        ran.extend(run_on(&running, &plain, &directory, Encoding::Protobuf)?);
-    }
-    if !inert.is_empty() {
-        let documents = go_module::directory("k8s.io/kubernetes", tools::KUBERNETES_1_36)?.join("api/openapi-spec/v3");
-        let running = servers::start_inert_workloads(&servers::build_inert_workloads()?, &documents)?;
-        ran.extend(run_on(&running, &inert, &directory, Encoding::Json)?);
-    }
+    let ran = run_on(&start(args, &directory)?, &chosen, &directory)?;
     report(&chosen, &ran, started.elapsed().as_secs())
 }
 
-fn run_on(running: &Running, specs: &[&Expectation], tools: &Path, encoding: Encoding) -> Result<Vec<Ran>> {
-    let suite = Suite::new(tools.join("e2e"), tools.join("kubectl-1.36"), running.kubeconfig(), encoding)?;
+fn run_on(running: &Running, specs: &[&Expectation], tools: &Path) -> Result<Vec<Ran>> {
+    let suite = Suite::new(tools.join("e2e"), tools.join("kubectl-1.36"), running.kubeconfig())?;
     let (serial, parallel): (Vec<&str>, Vec<&str>) =
         specs.iter().map(|spec| spec.name.as_str()).partition(|name| name.contains(SERIAL));
     let mut ran = suite.run_in_parallel(&parallel, PROCESSES)?;
@@ -107,7 +90,7 @@ fn report(chosen: &[&Expectation], ran: &[Ran], seconds: u64) -> Result<()> {
         println!("| {state} | {} | {} | {time:.1} | {} |", spec.expected, spec.reference, spec.name);
         let ok = state == "passed";
         passed += usize::from(ok);
-        if ok != matches!(spec.expected, Expected::Pass | Expected::Inert) {
+        if ok != (spec.expected == Expected::Pass) {
             wrong.push((spec, state, result.map(|ran| ran.message.as_str()).unwrap_or_default()));
         }
     }

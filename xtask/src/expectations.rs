@@ -10,8 +10,6 @@ use anyhow::{Context, Result, bail};
 pub enum Expected {
     /// It passes.
     Pass,
-    /// It passes where workload types are served, if only as objects to write and read (`examples/inert_workloads.rs`).
-    Inert,
     /// It cannot pass, for the reason given.
     Fail,
     /// It cannot even be tried: without what it needs it waits for many minutes, or takes the whole program down.
@@ -22,7 +20,6 @@ impl std::fmt::Display for Expected {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Expected::Pass => "pass",
-            Expected::Inert => "inert",
             Expected::Fail => "cannot",
             Expected::Unrunnable => "never",
         })
@@ -57,13 +54,12 @@ fn parse_line(line: &str) -> Result<Expectation> {
     let mut column = |name| columns.next().with_context(|| format!("no column for the {name}"));
     let expected = match column("expectation")? {
         "pass" => Expected::Pass,
-        "inert" => Expected::Inert,
         "cannot" => Expected::Fail,
         "never" => Expected::Unrunnable,
-        other => bail!("{other:?} is neither pass, inert, cannot nor never"),
+        other => bail!("{other:?} is neither pass, cannot nor never"),
     };
     let (reference, reason, name) = (column("reference")?, column("reason")?, column("name")?);
-    if matches!(expected, Expected::Pass | Expected::Inert) != (reason == "-") {
+    if (expected == Expected::Pass) != (reason == "-") {
         bail!("a test has a reason if and only if it cannot pass");
     }
     Ok(Expectation { expected, reference: reference.into(), reason: reason.into(), name: name.into() })

@@ -99,14 +99,6 @@ fn start_bailiwick_on(binary: &Path, data: TempDir, arguments: &[String]) -> Res
     spawn_bailiwick(command, data)
 }
 
-/// Starts the example that serves inert workload types besides our own.
-pub fn start_inert_workloads(program: &Path, documents: &Path) -> Result<Running> {
-    let data = tempfile::tempdir()?;
-    let mut command = Command::new(program);
-    command.arg(data.path().join("data")).arg(documents);
-    spawn_bailiwick(command, data)
-}
-
 /// Waits for the line that says that the server is ready.
 fn spawn_bailiwick(mut command: Command, data: TempDir) -> Result<Running> {
     let log = std::fs::File::create(data.path().join("log"))?;
@@ -297,21 +289,15 @@ pub fn build_bailiwick() -> Result<PathBuf> {
     // `cargo xtask test` has built it along with the tests; building it alone would choose other features and start over.
     match std::env::var_os(BINARY_ENV) {
         Some(binary) => Ok(binary.into()),
-        None => build(["--bin", "bailiwick"]),
+        None => build(),
     }
 }
 
-/// Builds the example that serves inert workload types.
-pub fn build_inert_workloads() -> Result<PathBuf> {
-    build(["--example", "inert_workloads"])
-}
-
-fn build(target: [&str; 2]) -> Result<PathBuf> {
+fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .current_dir(tools::repository_root())
-        .args(["build", "--package", "bailiwick", "--message-format", "json-render-diagnostics"])
-        .args(target)
+        .args(["build", "--package", "bailiwick", "--bin", "bailiwick", "--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .context("running cargo")?;

@@ -13,21 +13,11 @@ const TIMEOUT: &str = "15m";
 /// What is shown of the output of a program that died.
 const OUTPUT_TAIL_BYTES: usize = 4000;
 
-/// In what form the suite's clients send native types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// As upstream's clients do.
-    Protobuf,
-    /// Where types are served that have no protobuf form.
-    Json,
-}
-
 /// The suite, pointed at a server.
 pub struct Suite {
     program: PathBuf,
     kubectl: PathBuf,
     kubeconfig: PathBuf,
-    encoding: Encoding,
     /// Reports and output, kept for whoever wants to know more.
     directory: PathBuf,
 }
@@ -43,10 +33,10 @@ pub struct Ran {
 }
 
 impl Suite {
-    pub fn new(program: PathBuf, kubectl: PathBuf, kubeconfig: PathBuf, encoding: Encoding) -> Result<Self> {
+    pub fn new(program: PathBuf, kubectl: PathBuf, kubeconfig: PathBuf) -> Result<Self> {
         let directory = target_dir().join("e2e");
         std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
-        Ok(Suite { program, kubectl, kubeconfig, encoding, directory })
+        Ok(Suite { program, kubectl, kubeconfig, directory })
     }
 
     /// Spreads the specs over several programs.
@@ -90,9 +80,6 @@ impl Suite {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        if self.encoding == Encoding::Json {
-            command.arg("--kube-api-content-type=application/json");
-        }
         for spec in specs {
             command.arg(format!("--ginkgo.focus= {}$", regex::escape(spec)));
         }
