@@ -16,7 +16,8 @@ use tokio::sync::OnceCell;
 pub(crate) struct StoredEndpointMaps {
     /// ConfigMaps, where they are served.
     served: Option<Arc<Served>>,
-    caches: Arc<Caches>,
+    /// Not held: definitions and webhooks, which the caches feed, hold on to us.
+    caches: Weak<Caches>,
     cache: OnceCell<Arc<ResourceCache>>,
     /// Wants to know when something has moved.
     listener: OnceLock<Weak<Aggregator>>,
@@ -31,7 +32,7 @@ struct ConfigMap {
 impl StoredEndpointMaps {
     pub fn new(registry: &Registry, caches: &Arc<Caches>) -> Self {
         let served = registry.any_version("", "configmaps").cloned();
-        Self { served, caches: caches.clone(), cache: OnceCell::new(), listener: OnceLock::new() }
+        Self { served, caches: Arc::downgrade(caches), cache: OnceCell::new(), listener: OnceLock::new() }
     }
 
     /// Tells `aggregator` of changes from now on.
@@ -45,7 +46,8 @@ impl StoredEndpointMaps {
             return Ok(None);
         };
         let load = || async {
-            let cache = self.caches.resource(spec).await.map_err(|error| error.to_string())?;
+            let caches = self.caches.upgrade().ok_or("the server has stopped")?;
+            let cache = caches.resource(spec).await.map_err(|error| error.to_string())?;
             let listener = self.listener.get().cloned().unwrap_or_default();
             cache.subscribe(Box::new(move |event| {
                 if event.object.name() == ENDPOINTS_CONFIG_MAP

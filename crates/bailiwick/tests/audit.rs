@@ -90,7 +90,7 @@ impl Plane {
     async fn events(self) -> Vec<Value> {
         self.running.stop().await;
         let text = std::fs::read_to_string(self.dir.path().join("audit.log")).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
     }
 }
 

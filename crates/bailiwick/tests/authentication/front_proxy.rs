@@ -73,8 +73,10 @@ fn a_front_proxy_names_its_users_and_others_do_not() -> Result<()> {
     let map = ["get", "configmap", "extension-apiserver-authentication", "-n", "kube-system", "-o", "json"];
     let map: Value = serde_json::from_str(&admin.run(&map)?)?;
     assert_eq!(map["data"]["requestheader-username-headers"], r#"["X-Remote-User"]"#);
-    assert_eq!(map["data"]["requestheader-allowed-names"], r#"["front"]"#);
-    assert_eq!(map["data"]["requestheader-client-ca-file"], authority_pem.as_str());
+    // Servers behind us believe the proxies that we believe, and us.
+    assert_eq!(map["data"]["requestheader-allowed-names"], r#"["front","front-proxy-client"]"#);
+    let ours = std::fs::read_to_string(server.data_dir().join("pki/front-proxy-ca.crt"))?;
+    assert_eq!(map["data"]["requestheader-client-ca-file"], format!("{authority_pem}{ours}"));
     let own = std::fs::read_to_string(server.data_dir().join("pki/ca.crt"))?;
     assert_eq!(map["data"]["client-ca-file"], own.as_str());
     Ok(())

@@ -72,8 +72,13 @@ fn group() -> Vec<Resource> {
 }
 
 fn registry(customs: Vec<Resource>) -> Arc<Registry> {
-    let native = bailiwick_api::native_resources();
-    Arc::new(Registry::new(&TenantId::root(), native.into_iter().chain(customs).collect()))
+    let mut registry = Registry::new(&TenantId::root(), bailiwick_api::native_resources());
+    let names: BTreeSet<(String, String)> = customs.iter().map(|r| (r.group.clone(), r.plural.clone())).collect();
+    for (group, plural) in names {
+        let versions = customs.iter().filter(|r| r.group == group && r.plural == plural).cloned().collect();
+        registry.redefine(&group, &plural, versions);
+    }
+    Arc::new(registry)
 }
 
 /// The registry after a definition came or changed.

@@ -153,7 +153,9 @@ impl Recorder {
             let event = self.event(Stage::ResponseComplete, status, notes, response);
             return self.record(event).await;
         }
+        // What is no object, such as the stream of all projects' changes, is not recorded.
         let recorded = self.request.level >= Level::RequestResponse
+            && self.request.object.is_some()
             && self.course == Course::Usual
             && notes.response.is_none()
             && is_json(answer)
