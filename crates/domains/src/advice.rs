@@ -1,0 +1,1 @@
+//! What to do about what was found, in words for the owner of a domain.

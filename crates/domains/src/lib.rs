@@ -1,0 +1,20 @@
+//! Domains and DNS: what the servers of a name say right now, why, and what a person should do about it. The engine asks
+//! every server of every zone cut itself, from the root hints, without a cache; registration data comes from RDAP and WHOIS.
+//!
+//! Network, time and roots are passed in ([`seams`]), so that the same code runs on the real internet and on a fake one.
+//! This crate knows nothing of Kubernetes objects or of the API server.
+
+pub mod advice;
+pub mod dnssec;
+pub mod name;
+pub mod plan;
+pub mod provider;
+pub mod recursive;
+pub mod registration;
+pub mod report;
+pub mod resolve;
+pub mod seams;
+pub mod transport;
+pub mod verdict;
+pub mod wire;
+pub mod zonecheck;

@@ -1,0 +1,1 @@
+//! Which DNS provider serves a zone and which registrar holds it.

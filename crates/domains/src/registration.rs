@@ -1,0 +1,1 @@
+//! Registration data by RDAP, with WHOIS as the fallback.

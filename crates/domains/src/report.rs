@@ -1,0 +1,1 @@
+//! What the tools print: tables for people, JSON for programs.

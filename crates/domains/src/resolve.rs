@@ -1,0 +1,1 @@
+//! Iterative resolution without a cache: every server of every cut, in parallel.

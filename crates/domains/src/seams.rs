@@ -1,0 +1,1 @@
+//! The three things that are passed in: network, clock and roots.

@@ -1,0 +1,1 @@
+//! One question to one server: UDP, TCP, DoT, DoH, with the fallbacks between them.

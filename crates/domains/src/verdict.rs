@@ -1,0 +1,1 @@
+//! What one server's answers say about that server.

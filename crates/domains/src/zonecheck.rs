@@ -1,0 +1,1 @@
+//! Zonemaster's test cases, with its severities.
