@@ -6,6 +6,7 @@
 
 pub mod advice;
 pub mod dnssec;
+pub mod engine;
 pub mod name;
 pub mod plan;
 pub mod provider;

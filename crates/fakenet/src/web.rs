@@ -1,0 +1,119 @@
+//! A small web server for registries and customers' sites: one request for each connection, HTTP/1.1, plain or TLS. Its
+//! threads end with the process.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::certificates::Authority;
+use crate::world::{BROKEN_WEB_ADDRESS, WEB_ADDRESS, WRONG_CERTIFICATE_ADDRESS};
+
+/// A request line longer than this is nobody's.
+const MAX_HEAD_BYTES: u64 = 16 * 1024;
+/// A peer that stops talking is let go.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// What is asked of a web server.
+pub(crate) struct Request {
+    pub(crate) host: String,
+    pub(crate) path: String,
+}
+
+/// What it answers.
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    pub(crate) fn text(status: u16, body: &str) -> Self {
+        let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+        Self { status, headers, body: body.as_bytes().to_vec() }
+    }
+}
+
+type Handler = Arc<dyn Fn(&Request) -> Response + Send + Sync>;
+
+/// The customers' sites.
+pub(crate) fn start(authority: &Authority) -> Result<()> {
+    let names =
+        ["good.com", "*.good.com", "plain.com", "www.plain.com", "q7.io", "moving.com", "www.moving.com", "claims.com"];
+    let ok: Handler = Arc::new(|request| match request.path.strip_prefix("/.well-known/bailiwick-challenge/") {
+        Some(token) => Response::text(200, &format!("{token}\n")),
+        None => Response::text(200, &format!("welcome to {}\n", request.host)),
+    });
+    let broken: Handler = Arc::new(|_| Response::text(503, "no healthy backend\n"));
+    let sites: [(&str, &[&str], &Handler); 3] = [
+        (WEB_ADDRESS, &names, &ok),
+        (WRONG_CERTIFICATE_ADDRESS, &["somebody-else.example"], &ok),
+        (BROKEN_WEB_ADDRESS, &["down.com", "malware.com", "*.target.net"], &broken),
+    ];
+    for (address, names, handler) in sites {
+        let certificate = authority.issue(authority.directory(), address, names)?;
+        serve(SocketAddr::new(address.parse()?, 80), None, handler.clone())?;
+        serve(SocketAddr::new(address.parse()?, 443), Some(certificate.server_config()?), handler.clone())?;
+    }
+    Ok(())
+}
+
+/// Serves an address, with TLS when there is a configuration for it.
+pub(crate) fn serve(address: SocketAddr, tls: Option<Arc<rustls::ServerConfig>>, handler: Handler) -> Result<()> {
+    let listener = TcpListener::bind(address)?;
+    std::thread::Builder::new().name(format!("web {address}")).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (tls, handler) = (tls.clone(), handler.clone());
+            std::thread::spawn(move || {
+                let _ = answer(stream, tls, &handler);
+            });
+        }
+    })?;
+    Ok(())
+}
+
+fn answer(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>, handler: &Handler) -> Result<()> {
+    stream.set_read_timeout(Some(IDLE))?;
+    match tls {
+        None => converse(stream, handler),
+        Some(config) => {
+            let connection = rustls::ServerConnection::new(config)?;
+            let mut stream = rustls::StreamOwned::new(connection, stream);
+            converse(&mut stream, handler)?;
+            stream.conn.send_close_notify();
+            stream.flush()?;
+            Ok(())
+        }
+    }
+}
+
+fn converse(mut stream: impl Read + Write, handler: &Handler) -> Result<()> {
+    let mut reader = BufReader::new((&mut stream).take(MAX_HEAD_BYTES));
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let path = line.split(' ').nth(1).unwrap_or("/").to_owned();
+    let mut host = String::new();
+    loop {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 || line.trim().is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("host")
+        {
+            host = value.trim().split(':').next().unwrap_or_default().to_owned();
+        }
+    }
+    drop(reader);
+    let response = handler(&Request { host, path });
+    let mut head =
+        format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\nconnection: close\r\n", response.status, response.body.len());
+    for (name, value) in &response.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    stream.write_all(format!("{head}\r\n").as_bytes())?;
+    stream.write_all(&response.body)?;
+    Ok(stream.flush()?)
+}
