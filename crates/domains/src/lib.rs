@@ -5,8 +5,12 @@
 //! This crate knows nothing of Kubernetes objects or of the API server.
 
 pub mod advice;
+pub mod authority;
+pub mod dial;
 pub mod dnssec;
 pub mod engine;
+pub mod history;
+pub mod https;
 pub mod name;
 pub mod plan;
 pub mod provider;
@@ -14,8 +18,11 @@ pub mod recursive;
 pub mod registration;
 pub mod report;
 pub mod resolve;
+pub mod scan;
 pub mod seams;
+pub mod toolbox;
 pub mod transport;
 pub mod verdict;
+pub mod verification;
 pub mod wire;
 pub mod zonecheck;

@@ -1,1 +1,215 @@
-//! Domain names as people type them: URLs, IDNs, sub-domains; the registrable domain by the public suffix list.
+//! Names: what a person types (a URL, an address of mail, a name in any script) becomes a [`DomainName`] of A-labels, and
+//! a [`Subject`] says which part of it somebody registered. Names are checked here once and never again further in.
+
+mod script;
+mod suffix;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use script::Lookalike;
+pub use suffix::{Subject, SuffixKind};
+
+/// RFC 1035: a name has at most 255 octets on the wire, which leaves 253 characters.
+const NAME_CHARS_MAX: usize = 253;
+/// RFC 1035: a label's length has six bits.
+const LABEL_CHARS_MAX: usize = 63;
+/// What is longer than this is no name in any script; UTS 46 is not run on it.
+const INPUT_CHARS_MAX: usize = 2048;
+
+/// A name in DNS: A-labels, lower case, without the dot at the end. Underscores are allowed, as owner names have them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DomainName(Box<str>);
+
+/// Why a text is no name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    #[error("there is no name in it")]
+    Empty,
+    #[error("{0} is an address; give the name instead")]
+    Address(IpAddr),
+    #[error("the name is longer than {NAME_CHARS_MAX} characters")]
+    TooLong,
+    #[error("the label {0:?} is longer than {LABEL_CHARS_MAX} characters")]
+    LabelTooLong(String),
+    #[error("two dots follow each other, or a dot stands in front")]
+    EmptyLabel,
+    #[error("{character:?} cannot be part of a name")]
+    Character { character: char },
+    #[error("{0:?} is no internationalised name")]
+    Idna(String),
+    #[error("{0} is a public suffix: nobody registers it, names are registered below it")]
+    PublicSuffix(DomainName),
+    #[error("{0} has only one label; a name such as example.com is needed")]
+    SingleLabel(DomainName),
+}
+
+impl DomainName {
+    /// Takes a name as a person or a record writes it: any script, any case, a dot at the end or not.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        let text = text.trim();
+        let text = text.strip_suffix('.').unwrap_or(text);
+        if text.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if text.chars().count() > INPUT_CHARS_MAX {
+            return Err(NameError::TooLong);
+        }
+        if let Some(character) = text.chars().find(|c| c.is_ascii() && !plain(*c)) {
+            return Err(NameError::Character { character });
+        }
+        if text.is_ascii() && !text.to_ascii_lowercase().contains("xn--") {
+            return Self::checked(text.to_ascii_lowercase());
+        }
+        let ascii = idna::domain_to_ascii(text).map_err(|_| NameError::Idna(text.to_owned()))?;
+        // Some characters, such as the full stop of Japanese, become dots and may end the name.
+        Self::checked(ascii.strip_suffix('.').unwrap_or(&ascii).to_owned())
+    }
+
+    fn checked(ascii: String) -> Result<Self, NameError> {
+        if ascii.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if ascii.len() > NAME_CHARS_MAX {
+            return Err(NameError::TooLong);
+        }
+        for label in ascii.split('.') {
+            if label.is_empty() {
+                return Err(NameError::EmptyLabel);
+            }
+            if label.len() > LABEL_CHARS_MAX {
+                return Err(NameError::LabelTooLong(label.to_owned()));
+            }
+            if let Some(character) = label.chars().find(|c| !plain(*c) || *c == '.') {
+                return Err(NameError::Character { character });
+            }
+        }
+        Ok(Self(ascii.into_boxed_str()))
+    }
+
+    /// The name as DNS has it: `xn--bcher-kva.example`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name as people read it: `bücher.example`. What cannot be shown safely stays as it is in DNS.
+    pub fn unicode(&self) -> String {
+        if !self.0.contains("xn--") {
+            return self.0.to_string();
+        }
+        match idna::domain_to_unicode(&self.0) {
+            (unicode, Ok(())) => unicode,
+            (_, Err(_)) => self.0.to_string(),
+        }
+    }
+
+    /// With the dot at the end, as zone files want it.
+    pub fn absolute(&self) -> String {
+        format!("{}.", self.0)
+    }
+
+    pub fn labels(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.split('.')
+    }
+
+    pub fn label_count(&self) -> usize {
+        self.labels().count()
+    }
+
+    /// The name without its first label.
+    pub fn parent(&self) -> Option<Self> {
+        let (_, parent) = self.0.split_once('.')?;
+        Some(Self(parent.into()))
+    }
+
+    /// Whether it is `ancestor` or below it.
+    pub fn is_within(&self, ancestor: &Self) -> bool {
+        self.0.strip_suffix(ancestor.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    }
+
+    /// What stands before `zone`: `www` of `www.example.com`, nothing at the zone itself; none outside the zone.
+    pub fn relative_to<'a>(&'a self, zone: &Self) -> Option<&'a str> {
+        let rest = self.0.strip_suffix(zone.as_str())?;
+        if rest.is_empty() { Some("") } else { rest.strip_suffix('.') }
+    }
+
+    /// The name with `labels` in front.
+    pub fn prepend(&self, labels: &str) -> Result<Self, NameError> {
+        Self::parse(&format!("{labels}.{}", self.0))
+    }
+
+    /// Letters that are made to be mistaken for others, if there are any.
+    pub fn lookalike(&self) -> Option<Lookalike> {
+        script::lookalike(&self.unicode())
+    }
+
+    /// A part of an own name that is known to be one.
+    fn known(part: &str) -> Self {
+        Self(part.into())
+    }
+}
+
+/// Letters, digits and what else names have, before or after UTS 46.
+fn plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+impl fmt::Display for DomainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for DomainName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Self::parse(text)
+    }
+}
+
+impl Serialize for DomainName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for DomainName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The host in whatever was pasted: a URL, `user@host`, `host:port`, `*.host`, or a name alone.
+pub fn host_of(input: &str) -> Result<DomainName, NameError> {
+    let text = input.trim().trim_matches(|c| matches!(c, '"' | '\'' | '<' | '>' | '`'));
+    let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let text = text.strip_prefix("mailto:").unwrap_or(text);
+    let text = text.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let text = text.rsplit_once('@').map_or(text, |(_, host)| host);
+    if let Some(inside) = text.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+        return match inside.parse() {
+            Ok(address) => Err(NameError::Address(address)),
+            Err(_) => Err(NameError::Character { character: '[' }),
+        };
+    }
+    if let Ok(address) = text.parse() {
+        return Err(NameError::Address(address));
+    }
+    let text = match text.rsplit_once(':') {
+        Some((host, port)) if port.chars().all(|c| c.is_ascii_digit()) => host,
+        _ => text,
+    };
+    if let Ok(address) = text.parse() {
+        return Err(NameError::Address(address));
+    }
+    let text = text.strip_prefix("*.").unwrap_or(text);
+    DomainName::parse(text)
+}
+
+#[cfg(test)]
+mod tests;

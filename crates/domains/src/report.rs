@@ -1,6 +1,9 @@
 //! What the tools print: text for people, JSON for programs, both from the same report values, so that they cannot disagree.
 
+pub mod plan;
+pub mod scan;
 mod style;
 pub mod trace;
+pub mod verification;
 
 pub use style::{Colour, Style, Table, duration_text, time_text};

@@ -1,0 +1,134 @@
+//! Which names should lead where, read from the objects that say so: Gateways and HTTPRoutes of the Gateway API. A Gateway
+//! has the addresses, its listeners and the routes on it have the names.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::{Aim, Host, Wish};
+use crate::name::DomainName;
+
+/// Why no names can be read from the objects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceError {
+    #[error("there is no Gateway among the objects")]
+    NoGateway,
+    #[error("the Gateway {0:?} has no addresses yet: its status names them once it is programmed")]
+    NoAddresses(String),
+    #[error("no listener and no route names a host: give the names yourself")]
+    NoHosts,
+    #[error("{0:?} is no host name: {1}")]
+    Host(String, crate::name::NameError),
+}
+
+/// Reads the wishes of all Gateways among `objects`, with the names of their listeners and of the routes attached to them.
+pub fn wishes(objects: &[Value]) -> Result<Vec<Wish>, ServiceError> {
+    let of_kind = |kind: &'static str| objects.iter().filter(move |object| text(object, "/kind") == Some(kind));
+    let mut found: Vec<Wish> = Vec::new();
+    let mut gateways = 0;
+    for gateway in of_kind("Gateway") {
+        gateways += 1;
+        let name = text(gateway, "/metadata/name").unwrap_or_default();
+        let aim = aim(gateway).ok_or_else(|| ServiceError::NoAddresses(name.to_owned()))?;
+        let listeners = list(gateway, "/spec/listeners").iter().filter_map(|listener| text(listener, "/hostname"));
+        let routes = of_kind("HTTPRoute").filter(|route| attached(route, gateway));
+        let hostnames = routes.flat_map(|route| list(route, "/spec/hostnames")).filter_map(Value::as_str);
+        for host in listeners.chain(hostnames) {
+            let host = Host::parse(host).map_err(|error| ServiceError::Host(host.to_owned(), error))?;
+            if !found.iter().any(|wish| wish.host == host) {
+                found.push(Wish { host, aim: aim.clone() });
+            }
+        }
+    }
+    match (gateways, found.is_empty()) {
+        (0, _) => Err(ServiceError::NoGateway),
+        (_, true) => Err(ServiceError::NoHosts),
+        _ => Ok(found),
+    }
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}
+
+fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Whether a route names the gateway as its parent, in the route's namespace unless it says another.
+fn attached(route: &Value, gateway: &Value) -> bool {
+    let namespace = |object: &Value| text(object, "/metadata/namespace").unwrap_or("default").to_owned();
+    list(route, "/spec/parentRefs").iter().any(|parent| {
+        let kind = text(parent, "/kind").unwrap_or("Gateway");
+        let place = text(parent, "/namespace").map_or_else(|| namespace(route), str::to_owned);
+        kind == "Gateway" && text(parent, "/name") == text(gateway, "/metadata/name") && place == namespace(gateway)
+    })
+}
+
+/// Addresses that the gateway really has go before those it was asked to have; a host name before addresses, as it follows
+/// when they change.
+fn aim(gateway: &Value) -> Option<Aim> {
+    let observed = list(gateway, "/status/addresses");
+    let addresses = if observed.is_empty() { list(gateway, "/spec/addresses") } else { observed };
+    let of_type = |wanted: &str| {
+        let wanted = wanted.to_owned();
+        addresses
+            .iter()
+            .filter(move |address| text(address, "/type").unwrap_or("IPAddress") == wanted)
+            .filter_map(|address| text(address, "/value"))
+    };
+    let ips: Vec<IpAddr> = of_type("IPAddress").filter_map(|value| value.parse().ok()).collect();
+    let host = of_type("Hostname").find_map(|value| DomainName::parse(value).ok());
+    match (host, ips.is_empty()) {
+        (Some(name), _) => Some(Aim::Host { name, addresses: ips }),
+        (None, false) => Some(Aim::Addresses(ips)),
+        (None, true) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn gateway(status: &Value) -> Value {
+        json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+            "metadata": {"name": "edge", "namespace": "web"},
+            "spec": {"listeners": [{"name": "https", "hostname": "*.example.com"}, {"name": "any"}]},
+            "status": status,
+        })
+    }
+
+    fn route(parent: &Value, hostnames: &Value) -> Value {
+        json!({"kind": "HTTPRoute", "metadata": {"name": "r", "namespace": "web"}, "spec": {"parentRefs": [parent], "hostnames": hostnames}})
+    }
+
+    #[test]
+    fn listeners_and_attached_routes_name_the_hosts() {
+        let objects = [
+            gateway(&json!({"addresses": [{"type": "Hostname", "value": "gw.platform.net"}]})),
+            route(&json!({"name": "edge"}), &json!(["www.example.com", "*.example.com"])),
+            route(&json!({"name": "other"}), &json!(["elsewhere.example.com"])),
+            route(&json!({"name": "edge", "namespace": "far"}), &json!(["far.example.com"])),
+        ];
+        let wishes = wishes(&objects).expect("wishes");
+        let hosts: Vec<String> = wishes.iter().map(|wish| wish.host.to_string()).collect();
+        assert_eq!(hosts, ["*.example.com", "www.example.com"]);
+        assert!(matches!(&wishes[0].aim, Aim::Host { name, .. } if name.as_str() == "gw.platform.net"));
+    }
+
+    #[test]
+    fn a_gateway_without_addresses_is_told() {
+        assert_eq!(wishes(&[gateway(&json!({}))]), Err(ServiceError::NoAddresses("edge".into())));
+        assert_eq!(wishes(&[]), Err(ServiceError::NoGateway));
+    }
+
+    #[test]
+    fn addresses_are_addresses() {
+        let status = json!({"addresses": [{"value": "203.0.113.7"}, {"type": "IPAddress", "value": "2001:db8::7"}]});
+        let wishes = wishes(&[gateway(&status)]).expect("wishes");
+        assert!(matches!(&wishes[0].aim, Aim::Addresses(addresses) if addresses.len() == 2));
+    }
+}

@@ -1,0 +1,96 @@
+//! A plan and its analysis as text.
+
+use jiff::Timestamp;
+
+use crate::plan::Plan;
+use crate::plan::analysis::{Analysis, State};
+
+use super::{Colour, Style, Table, time_text};
+
+/// The records to create, what is refused, and when to do what.
+pub fn plan(plan: &Plan, now: Timestamp, style: Style) -> String {
+    let provider = plan.zone.provider.provider();
+    let mut out = String::new();
+    if !plan.records.is_empty() {
+        let title = format!("Create in {} at {}", plan.zone.zone, plan.zone.provider.display());
+        out.push_str(&format!("{}\n", style.paint(Colour::Bold, &title)));
+        let mut table = Table::indented(2);
+        table.heading(&["TYPE", &provider.labels.name.to_uppercase(), &provider.labels.value.to_uppercase(), "TTL"]);
+        for record in &plan.records {
+            table.row([
+                (record.kind.as_str().to_owned(), None),
+                (provider.show_name(&record.typed.name), None),
+                (record.typed.value.clone(), None),
+                (record.ttl.to_string(), None),
+            ]);
+        }
+        out.push_str(&table.render(style));
+        for note in &plan.notes {
+            out.push_str(&format!("  {note}\n"));
+        }
+    }
+    for refusal in &plan.refusals {
+        out.push_str(&format!("{}\n", style.paint(Colour::Red, &format!("Not possible: {}", refusal.reason))));
+        for alternative in &refusal.alternatives {
+            out.push_str(&format!("  instead: {alternative}\n"));
+        }
+    }
+    if !plan.records.is_empty() {
+        out.push_str(&format!("{}\n", style.paint(Colour::Bold, "When")));
+        let mut table = Table::indented(2);
+        for step in &plan.schedule.steps {
+            table.row([(time_text(step.at, now), Some(Colour::Dim)), (step.text.clone(), None)]);
+        }
+        out.push_str(&table.render(style));
+    }
+    out
+}
+
+/// How each record stands.
+pub fn analysis(analysis: &Analysis, style: Style) -> String {
+    let mut table = Table::default();
+    table.heading(&["RECORD", "TYPE", "WANTED", "STATE", ""]);
+    for report in &analysis.records {
+        let (colour, state, detail) = match &report.state {
+            State::Match => (Colour::Green, "Match", String::new()),
+            State::Missing => (Colour::Red, "Missing", String::new()),
+            State::Wrong { found } => (Colour::Red, "Wrong", format!("found {found}")),
+            State::Partial { with, without } => {
+                let list = |names: &[crate::name::DomainName]| {
+                    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                };
+                (Colour::Yellow, "Partial", format!("on {}, not on {}", list(with), list(without)))
+            }
+            State::BlockedByCache { until, .. } => {
+                (Colour::Yellow, "Blocked by cache", format!("until {}", time_text(*until, analysis.at)))
+            }
+            State::Unknown => (Colour::Yellow, "Unknown", String::new()),
+        };
+        table.row([
+            (report.record.host.to_string(), None),
+            (report.record.kind.as_str().to_owned(), None),
+            (report.record.value.to_string(), None),
+            (state.to_owned(), Some(colour)),
+            (detail, None),
+        ]);
+    }
+    for extra in &analysis.extras {
+        table.row([
+            (extra.name.to_string(), None),
+            (extra.kind.to_string(), None),
+            ("-".to_owned(), None),
+            ("Extra".to_owned(), Some(Colour::Yellow)),
+            (format!("found {}: {}", extra.value, extra.note), None),
+        ]);
+    }
+    let mut out = table.render(style);
+    for report in &analysis.records {
+        for note in &report.notes {
+            out.push_str(&format!("{}: {note}\n", report.record.host));
+        }
+    }
+    if analysis.is_done() {
+        out.push_str(&format!("{}\n", style.paint(Colour::Green, "everything is as planned, for everybody")));
+    }
+    out
+}

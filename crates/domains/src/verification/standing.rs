@@ -1,0 +1,150 @@
+//! What becomes of a proof over time. A record that goes away does not take the name at once: it is asked for again and a
+//! grace period runs. A registration that changes hands does: the new owner never published anything.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::decision::Outcome;
+use super::{Method, Verdict};
+
+/// How long a proof that cannot be seen any more still counts.
+pub const GRACE: SignedDuration = SignedDuration::from_hours(72);
+
+/// Where a claim stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum Standing {
+    /// No proof was seen yet.
+    Unproved { since: Timestamp },
+    /// Proved, and seen lately.
+    Proved { method: Method, since: Timestamp, last_seen: Timestamp },
+    /// Proved once; not seen since `missing_since`.
+    Missing { method: Method, since: Timestamp, last_seen: Timestamp, missing_since: Timestamp },
+    /// No longer proved: why.
+    Lapsed { at: Timestamp, why: Lapse },
+}
+
+/// Why a proof ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Lapse {
+    /// It was gone for longer than the grace period.
+    Gone,
+    /// The registration changed hands.
+    NewRegistration,
+    /// Somebody else brought a fresh proof.
+    HandedOver,
+}
+
+impl Standing {
+    /// Whether the name counts as the claimant's.
+    pub fn holds(&self) -> bool {
+        matches!(self, Self::Proved { .. } | Self::Missing { .. })
+    }
+
+    /// Until when a missing proof still counts.
+    pub fn holds_until(&self) -> Option<Timestamp> {
+        match self {
+            Self::Missing { missing_since, .. } => missing_since.checked_add(GRACE).ok(),
+            _ => None,
+        }
+    }
+
+    /// After another look.
+    #[must_use]
+    pub fn after(self, verdict: &Verdict) -> Self {
+        let now = verdict.evidence.at;
+        match (self, verdict.outcome) {
+            (Self::Proved { since, .. } | Self::Missing { since, .. }, Outcome::Verified(method)) => {
+                Self::Proved { method, since, last_seen: now }
+            }
+            (Self::Unproved { .. } | Self::Lapsed { .. }, Outcome::Verified(method)) => {
+                Self::Proved { method, since: now, last_seen: now }
+            }
+            // Nobody answering is no proof of absence: only servers that say no start the clock.
+            (standing @ Self::Proved { .. }, _) if verdict.evidence.answers.is_empty() => standing,
+            (Self::Proved { method, since, last_seen }, _) => {
+                Self::Missing { method, since, last_seen, missing_since: now }
+            }
+            (standing @ Self::Missing { .. }, _) if standing.holds_until().is_some_and(|until| now >= until) => {
+                Self::Lapsed { at: now, why: Lapse::Gone }
+            }
+            (standing, _) => standing,
+        }
+    }
+
+    /// After the registration changed hands: a proof of the former owner counts no more.
+    #[must_use]
+    pub fn after_new_registration(self, now: Timestamp) -> Self {
+        if self.holds() { Self::Lapsed { at: now, why: Lapse::NewRegistration } } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authority::Security;
+    use crate::name::DomainName;
+    use crate::verification::Evidence;
+    use crate::verification::decision::EvidenceAnswer;
+
+    fn at(hours: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + hours * 3600).expect("in range")
+    }
+
+    fn verdict(outcome: Outcome, hours: i64, answers: usize) -> Verdict {
+        let name = DomainName::parse("example.com").expect("a name");
+        let answer = EvidenceAnswer {
+            vantage_point: "here".into(),
+            name: name.clone(),
+            server: name,
+            address: "192.0.2.1".parse().expect("an address"),
+            has_proof: false,
+            security: Security::Insecure,
+            packet_sha256: None,
+        };
+        Verdict {
+            outcome,
+            findings: Vec::new(),
+            evidence: Evidence { at: at(hours), token: "t".into(), answers: vec![answer; answers] },
+        }
+    }
+
+    const VERIFIED: Outcome = Outcome::Verified(Method::DnsTxt);
+
+    #[test]
+    fn a_removed_record_lapses_after_the_grace_period_and_not_before() {
+        let mut standing = Standing::Unproved { since: at(0) }.after(&verdict(VERIFIED, 1, 2));
+        assert!(standing.holds());
+        standing = standing.after(&verdict(Outcome::Pending, 2, 2));
+        assert_eq!(standing.holds_until(), Some(at(2 + 72)));
+        standing = standing.after(&verdict(Outcome::Pending, 73, 2));
+        assert!(standing.holds());
+        standing = standing.after(&verdict(Outcome::Pending, 74, 2));
+        assert_eq!(standing, Standing::Lapsed { at: at(74), why: Lapse::Gone });
+        assert!(standing.after(&verdict(VERIFIED, 80, 2)).holds());
+    }
+
+    #[test]
+    fn a_record_that_comes_back_stops_the_clock() {
+        let standing = Standing::Unproved { since: at(0) }
+            .after(&verdict(VERIFIED, 1, 2))
+            .after(&verdict(Outcome::Pending, 2, 2))
+            .after(&verdict(VERIFIED, 3, 2))
+            .after(&verdict(Outcome::Pending, 70, 2));
+        assert_eq!(standing.holds_until(), Some(at(70 + 72)));
+    }
+
+    #[test]
+    fn silence_is_no_absence() {
+        let standing =
+            Standing::Unproved { since: at(0) }.after(&verdict(VERIFIED, 1, 2)).after(&verdict(Outcome::Pending, 2, 0));
+        assert!(matches!(standing, Standing::Proved { .. }));
+    }
+
+    #[test]
+    fn a_new_owner_starts_again() {
+        let proved = Standing::Unproved { since: at(0) }.after(&verdict(VERIFIED, 1, 2));
+        assert_eq!(proved.after_new_registration(at(5)), Standing::Lapsed { at: at(5), why: Lapse::NewRegistration });
+    }
+}
