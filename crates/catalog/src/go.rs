@@ -8,4 +8,4 @@ mod table;
 pub use bailiwick_schema::decode::go_quote as quote;
 pub use json::{Dialect, append_json, append_string, append_text, compact_json, pretty_json, to_json};
 pub use shape::{Field, Omit, Shape, Struct, append_typed, check, check_strict};
-pub(crate) use table::columns;
+pub use table::columns;

@@ -5,6 +5,7 @@
 //! documentation says otherwise. Nothing here knows the API server.
 
 pub mod bundle;
+pub mod ci;
 pub mod diff;
 pub mod dockerfile;
 pub mod fbc;
@@ -13,9 +14,11 @@ pub mod graph;
 pub mod list;
 pub mod model;
 pub mod oci;
+pub mod platform;
 pub mod property;
 pub mod reference;
 pub mod render;
+pub mod resolve;
 pub mod serve;
 pub mod template;
 pub mod verify;

@@ -36,6 +36,11 @@ static CHANNEL_STRUCT: Struct = Struct {
     fields: &[text("channelName"), Field { name: "priority", shape: Shape::Int("int"), omit: Omit::Never }],
 };
 
+/// Manifests, and what is as long as them: properties that the registry's answers leave out.
+pub(crate) fn is_heavy(kind: &str) -> bool {
+    matches!(kind, BUNDLE_OBJECT | CSV_METADATA_TYPE)
+}
+
 /// An API by group, version and kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Gvk {

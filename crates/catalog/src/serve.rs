@@ -11,9 +11,13 @@ mod grpc;
 mod http_api;
 mod index;
 pub mod messages;
+mod open;
 mod reflection;
 mod server;
+mod view;
 
 pub use build::{BuildError, build_index};
 pub use index::{Fingerprint, Index, IndexError, open_or_build};
+pub use open::{WhenStale, index_path, open_reference};
 pub use server::{CatalogServer, serve};
+pub use view::Facts;

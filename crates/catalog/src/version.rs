@@ -6,9 +6,11 @@ use std::fmt;
 
 use crate::go::quote;
 
+mod constraint;
 mod range;
 mod release;
 
+pub use constraint::Constraint;
 pub use range::Range;
 pub use release::{Release, VersionRelease};
 
@@ -55,6 +57,27 @@ impl Version {
         let pre = pre.into_iter().map(Identifier::parse).collect::<Result<_, _>>()?;
         let build = build.into_iter().map(build_part).collect::<Result<_, _>>()?;
         Ok(Version { major, minor, patch, pre, build })
+    }
+
+    /// Reads what a person may write: with a `v`, without minor and patch numbers, with leading zeros.
+    pub fn parse_tolerant(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let without_zeros = |part: &str| {
+            let trimmed = part.trim_start_matches('0');
+            if trimmed.starts_with(|c: char| c.is_ascii_digit()) { trimmed.to_owned() } else { format!("0{trimmed}") }
+        };
+        let mut parts: Vec<String> = text
+            .splitn(3, '.')
+            .map(|part| if part.len() > 1 { without_zeros(part) } else { part.to_owned() })
+            .collect();
+        if parts.len() < 3 {
+            if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
+                return Err("Short version cannot contain PreRelease/Build meta data".to_owned());
+            }
+            parts.resize(3, "0".to_owned());
+        }
+        Self::parse(&parts.join("."))
     }
 
     /// Order by precedence: build metadata does not count.

@@ -91,7 +91,7 @@ impl<'v> Csv<'v> {
     }
 
     /// Images of the containers of its deployments.
-    pub(super) fn operator_images(&self) -> Vec<String> {
+    pub(crate) fn operator_images(&self) -> Vec<String> {
         let install = Fields::of(self.spec("install"));
         if install.text("strategy") != "deployment" {
             return Vec::new();

@@ -1,7 +1,7 @@
 //! Columns of text: each as wide as its widest cell, two spaces between, none after the last.
 
 /// Lays out rows.
-pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+pub fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let widths: Vec<usize> = (0..count.saturating_sub(1))
         .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0))

@@ -66,12 +66,24 @@ impl Images {
         Ok(())
     }
 
+    /// What tells the content of an image: the digest of its configuration, which names its layers.
+    pub fn identity(&self, reference: &str) -> Result<String, String> {
+        let named = |error: &dyn std::fmt::Display| format!("failed to pull image {}: {error}", quote(reference));
+        let transport = Transport::parse(reference).map_err(|error| named(&error))?;
+        let manifest = self.manifest(&transport).map_err(|error| named(&error))?;
+        manifest.config.map(|config| config.digest).ok_or_else(|| named(&"the manifest has no configuration"))
+    }
+
+    fn manifest(&self, transport: &Transport) -> Result<Manifest, OciError> {
+        match transport {
+            Transport::Registry(reference) => Ok(self.registry.image_manifest(reference)?.1),
+            Transport::Layout(root, tag) => Layout::new(root).image(tag.as_deref()),
+        }
+    }
+
     fn parts(&self, transport: &Transport) -> Result<(Manifest, ImageConfig, Vec<PathBuf>), OciError> {
         let invalid = |message: String| OciError::Invalid { reference: format!("{transport:?}"), message };
-        let manifest = match transport {
-            Transport::Registry(reference) => self.registry.image_manifest(reference)?.1,
-            Transport::Layout(root, tag) => Layout::new(root).image(tag.as_deref())?,
-        };
+        let manifest = self.manifest(transport)?;
         let blob = |descriptor: &Descriptor| match transport {
             Transport::Registry(reference) => self.registry.blob(reference, descriptor, &self.cache),
             Transport::Layout(root, _) => Layout::new(root).blob(descriptor).map(|(path, _)| path),

@@ -131,10 +131,9 @@ fn piece(meta: fbc::Meta, spool: &Mutex<Spool>) -> Result<Piece, String> {
     let (fact, light) = match Object::new(meta)? {
         Object::Bundle(bundle) => {
             let light = Properties::parse(&bundle.properties).ok().map(|properties| light(&bundle, &properties));
-            (
-                Fact::Bundle(BundleFacts::new(&bundle)),
-                light.map(|(light, gvks)| (light, gvks, !bundle.image.is_empty())),
-            )
+            let facts = BundleFacts::new(&bundle);
+            let display_name = facts.display_name.clone();
+            (Fact::Bundle(facts), light.map(|(light, gvks)| (light, gvks, !bundle.image.is_empty(), display_name)))
         }
         Object::Package(package) => {
             (Fact::Package(fbc::Package { icon: None, description: String::new(), ..package }), None)
@@ -148,8 +147,8 @@ fn piece(meta: fbc::Meta, spool: &Mutex<Spool>) -> Result<Piece, String> {
     let mut append = |bytes: &[u8]| spool.append(bytes).map_err(|error| error.to_string());
     let span = append(blob.as_bytes())?;
     let bundle = match (light, encoded) {
-        (Some((_, provides, has_image)), Some(encoded)) => {
-            Some(Bundle { light: append(&encoded)?, meta: 0, has_image, provides })
+        (Some((_, provides, has_image, display_name)), Some(encoded)) => {
+            Some(Bundle { light: append(&encoded)?, meta: 0, has_image, display_name, provides })
         }
         _ => matches!(fact, Fact::Bundle(_)).then(Bundle::default),
     };
@@ -165,7 +164,6 @@ fn light(bundle: &fbc::Bundle, properties: &Properties) -> (messages::Bundle, Pr
         kind: gvk.kind.clone(),
         plural: String::new(),
     };
-    let heavy = [property::BUNDLE_OBJECT, property::CSV_METADATA_TYPE];
     let typed = |kind: &str, value: String| messages::Typed { r#type: kind.to_owned(), value };
     let mut required = properties.packages_required.iter();
     let dependencies = bundle.properties.iter().filter_map(|it| match it.kind.as_str() {
@@ -188,7 +186,7 @@ fn light(bundle: &fbc::Bundle, properties: &Properties) -> (messages::Bundle, Pr
         properties: bundle
             .properties
             .iter()
-            .filter(|it| !heavy.contains(&it.kind.as_str()))
+            .filter(|it| !property::is_heavy(&it.kind))
             .map(|it| {
                 typed(&it.kind, if it.value.is_empty() { to_json(&serde_json::Value::Null) } else { it.value.clone() })
             })

@@ -13,7 +13,7 @@ use super::build::{BuildError, build_index};
 use crate::fbc::catalog_files;
 
 /// The last bytes of a whole index, with the version of its format.
-pub(super) const MAGIC: &[u8; 8] = b"BWIDX001";
+pub(super) const MAGIC: &[u8; 8] = b"BWIDX002";
 /// Of the graph alone; a catalog of ten thousand bundles has ten megabytes.
 const MAX_GRAPH_BYTES: u64 = 1024 * 1024 * 1024;
 
@@ -32,6 +32,11 @@ impl Fingerprint {
             files.push((name, meta.len(), changed));
         }
         Ok(Fingerprint(files))
+    }
+
+    /// Of an image, whose content is told by its digest.
+    pub fn of_image(identity: &str) -> Self {
+        Fingerprint(vec![(identity.to_owned(), 0, 0)])
     }
 }
 
@@ -88,6 +93,9 @@ pub(super) struct Bundle {
     /// Its document.
     pub(super) meta: usize,
     pub(super) has_image: bool,
+    /// What its ClusterServiceVersion is called, if the catalog has it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) display_name: String,
     /// Group, version and kind of what it provides.
     pub(super) provides: Vec<(String, String, String)>,
 }
@@ -109,6 +117,8 @@ pub enum IndexError {
     Damaged { path: PathBuf, message: String },
     #[error(transparent)]
     Build(#[from] BuildError),
+    #[error("{0}")]
+    Image(String),
     #[error("integrity check failed: cache requires rebuild: {path} does not belong to the catalog as it is now")]
     Stale { path: PathBuf },
 }

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use bailiwick_catalog::list;
 use bailiwick_catalog::model::validate;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -11,9 +12,9 @@ use serde_json::{Value, json};
 use crate::paths;
 
 /// How many catalogs one run compares; `CATALOG_CASES` changes it. opm needs a tenth of a second for each.
-const CASES: usize = 60;
+const CASES: usize = 200;
 
-fn valid() -> Vec<Value> {
+pub fn valid() -> Vec<Value> {
     let bundle = |version: &str| {
         json!({
             "schema": "olm.bundle", "package": "foo", "name": format!("foo.v{version}"),
@@ -77,7 +78,7 @@ fn places(value: &Value, path: String, out: &mut Vec<String>) {
     }
 }
 
-fn mutate(documents: &mut Vec<Value>, rng: &mut StdRng) {
+pub fn mutate(documents: &mut Vec<Value>, rng: &mut StdRng) {
     let at = rng.random_range(0..documents.len());
     match rng.random_range(0..10) {
         0 => {
@@ -127,12 +128,17 @@ fn comparable(message: &str) -> String {
     lines.join("\n")
 }
 
+/// How many cases to compare, and where the random numbers begin: `CATALOG_CASES` and `CATALOG_SEED` change them.
+pub fn cases(default: usize) -> (usize, StdRng) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
+    let cases = number("CATALOG_CASES").map_or(default, |it| usize::try_from(it).unwrap());
+    (cases, StdRng::seed_from_u64(number("CATALOG_SEED").unwrap_or(7)))
+}
+
 #[test]
 fn verdicts_on_mutated_catalogs_are_opm_s() {
     let Some(opm) = paths::opm() else { return };
-    let cases = std::env::var("CATALOG_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(CASES);
-    let seed = std::env::var("CATALOG_SEED").ok().and_then(|it| it.parse().ok()).unwrap_or(7);
-    let mut rng = StdRng::seed_from_u64(seed);
+    let (cases, mut rng) = cases(CASES);
     let mut refused = 0;
     for number in 0..cases {
         let mut documents = valid();
@@ -157,4 +163,42 @@ fn verdicts_on_mutated_catalogs_are_opm_s() {
         );
     }
     assert!(refused > cases / 4, "only {refused} of {cases} were refused");
+}
+
+/// Lists are made of catalogs that are valid, so most changes here are to the graph.
+#[test]
+fn lists_of_mutated_catalogs_are_opm_s() {
+    let Some(opm) = paths::opm() else { return };
+    let (cases, mut rng) = cases(CASES / 4);
+    let mut listed = 0;
+    for number in 0..cases {
+        let mut documents = valid();
+        mutate(&mut documents, &mut rng);
+        let dir = tempfile::tempdir().unwrap();
+        let text: String = documents.iter().map(|it| format!("{it}\n")).collect();
+        std::fs::write(dir.path().join("catalog.json"), &text).unwrap();
+        let model = validate(dir.path()).map_err(|error| error.to_string());
+        for what in ["packages", "channels", "bundles"] {
+            let ours = model.clone().and_then(|model| match what {
+                "packages" => Ok(list::packages(&model)),
+                "channels" => list::channels(&model, None),
+                _ => list::bundles(&model, None),
+            });
+            let output = Command::new(&opm).args(["alpha", "list", what]).arg(dir.path()).output().unwrap();
+            let theirs = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(output.status.success(), ours.is_ok(), "catalog {number}, {what}:\n{text}\nours: {ours:?}");
+            if let Ok(ours) = ours {
+                listed += 1;
+                assert_eq!(sorted(&ours), sorted(&theirs), "catalog {number}, {what}:\n{text}");
+            }
+        }
+    }
+    assert!(listed > cases / 4, "only {listed} lists were made of {cases} catalogs");
+}
+
+/// opm's rows come from maps.
+fn sorted(table: &str) -> Vec<&str> {
+    let mut rows: Vec<&str> = table.lines().map(str::trim_end).collect();
+    rows.sort_unstable();
+    rows
 }

@@ -1,9 +1,12 @@
 //! The outside view: opm's goldens and, where it is installed, opm itself.
 
 mod differential;
+mod differential_templates;
+mod fuzz;
 mod golden_render;
 mod golden_validate;
 mod grpc_client;
 mod paths;
+mod platform;
 mod registry;
 mod serving;

@@ -14,9 +14,9 @@ use bailiwick_catalog::template::{TemplateKind, render_template};
 
 use crate::paths;
 
-struct Server {
+pub struct Server {
     child: Child,
-    port: u16,
+    pub port: u16,
     _storage: tempfile::TempDir,
 }
 
@@ -27,7 +27,8 @@ impl Drop for Server {
     }
 }
 
-fn start() -> Option<Server> {
+/// A registry of its own, or `None` with a line that says so.
+pub fn start() -> Option<Server> {
     let program = paths::tool("docker-registry")?;
     let storage = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
@@ -53,17 +54,26 @@ fn start() -> Option<Server> {
     panic!("the registry does not start");
 }
 
-fn images(cache: &Path) -> Images {
+pub fn images(cache: &Path) -> Images {
     let options = RegistryOptions { plain_http: true, ..RegistryOptions::default() };
     Images::new(Registry::new(&options, Credentials::default()).unwrap(), BlobCache::new(cache))
 }
 
 /// Labels of a bundle image are its annotations.
-fn bundle_labels(folder: &Path) -> BuildOptions {
+pub fn bundle_labels(folder: &Path) -> BuildOptions {
     let text = std::fs::read_to_string(folder.join("metadata/annotations.yaml")).unwrap();
     let annotations = bailiwick_machinery::yaml::decode(&text).unwrap().value;
     let labels = annotations["annotations"].as_object().unwrap().iter();
     BuildOptions { labels: labels.map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect() }
+}
+
+/// A home directory in which opm accepts images without signatures.
+pub fn opm_home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let policy = home.path().join(".config/containers");
+    std::fs::create_dir_all(&policy).unwrap();
+    std::fs::write(policy.join("policy.json"), r#"{"default":[{"type":"insecureAcceptAnything"}]}"#).unwrap();
+    home
 }
 
 #[test]
@@ -121,10 +131,7 @@ fn bundles_and_catalogs_go_through_a_registry() {
     }
 
     let Some(opm) = paths::opm() else { return };
-    let home = tempfile::tempdir().unwrap();
-    let policy = home.path().join(".config/containers");
-    std::fs::create_dir_all(&policy).unwrap();
-    std::fs::write(policy.join("policy.json"), r#"{"default":[{"type":"insecureAcceptAnything"}]}"#).unwrap();
+    let home = opm_home();
     let output = Command::new(opm)
         .env("HOME", home.path())
         .args(["render", &format!("{catalog}:main"), "--use-http", "-o", "yaml"])

@@ -1,0 +1,287 @@
+//! Is every operator sound by itself: template, catalog, manifests, ClusterServiceVersion, images, Kubernetes versions.
+
+use std::collections::BTreeSet;
+
+use bailiwick_schema::decode::decode_value;
+use bailiwick_schema::types::Types;
+use serde_json::{Value, json};
+
+use super::crd::check_definition;
+use super::document::{Images, Operator, Platform};
+use super::report::{Check, Verdict};
+use super::subject::Subject;
+use crate::bundle::Csv;
+use crate::fbc::{Bundle, Fields};
+use crate::property;
+use crate::reference::ImageReference;
+use crate::template::TemplateKind;
+use crate::version::Version;
+
+/// The Kubernetes version whose types we know.
+const KNOWN_KUBERNETES: &str = "1.36";
+const CRD_KIND: &str = "CustomResourceDefinition";
+
+pub(super) fn run(subject: &mut Subject) -> Vec<Check> {
+    let name = subject.platform.name.clone();
+    let valid = subject.model.as_ref().err().cloned();
+    let mut checks = vec![Check::new(&name, "validate", Verdict::of(valid.into_iter().collect()))];
+    if subject.model.is_err() {
+        return checks;
+    }
+    for operator in subject.platform.operators.clone() {
+        let package = operator.package.as_str();
+        checks.push(Check::new(package, "template", template(subject, &operator)));
+        let platform = subject.platform.clone();
+        match subject.manifests_of(&operator) {
+            Err(error) => checks.push(Check::new(package, "bundles", Verdict::Failed(vec![error]))),
+            Ok(bundles) => {
+                let mut found = Findings::default();
+                for (bundle, objects) in &bundles {
+                    found.look(&platform, bundle, objects);
+                }
+                checks.push(Check::new(package, "manifests", Verdict::of_both(found.manifests, found.unknown_fields)));
+                checks.push(Check::new(package, "csv", Verdict::of_both(found.csv, found.cosmetic)));
+                checks.push(Check::new(package, "images", Verdict::of(found.images)));
+                checks.push(Check::new(package, "kubernetes", Verdict::of(found.kubernetes)));
+            }
+        }
+    }
+    checks
+}
+
+/// The template of the operator, if the catalog is a repository with templates, names what the catalog has.
+fn template(subject: &Subject, operator: &Operator) -> Verdict {
+    let Some(root) = &subject.directory else {
+        return Verdict::Skipped("the catalog is an image: its templates are elsewhere".to_owned());
+    };
+    let path = root.join(&operator.package).join("veneer.yaml");
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        return Verdict::Skipped(format!("there is no {}", path.display()));
+    };
+    let kind = match TemplateKind::detect(&text) {
+        Ok(kind) => kind,
+        Err(error) => return Verdict::Failed(vec![format!("{}: {error}", path.display())]),
+    };
+    let value = match bailiwick_machinery::yaml::decode(&text) {
+        Ok(decoded) => decoded.value,
+        Err(error) => return Verdict::Failed(vec![format!("{}: {error}", path.display())]),
+    };
+    let mut named = BTreeSet::new();
+    images_in(&value, &mut named);
+    let mut findings = Vec::new();
+    let known = subject.images();
+    for image in named.iter().filter(|image| !known.contains_key(image.as_str())) {
+        findings.push(format!(
+            "{} names {image}, which the catalog does not have: run `bailiwick catalog update {}`",
+            path.display(),
+            operator.package
+        ));
+    }
+    if kind == TemplateKind::Semver {
+        let bundles = subject.catalog.bundles.iter().filter(|it| it.package == operator.package);
+        for bundle in bundles.filter(|it| !it.image.is_empty() && !named.contains(&it.image)) {
+            findings.push(format!("the catalog has {}, which {} does not name", bundle.name, path.display()));
+        }
+    }
+    Verdict::of(findings)
+}
+
+/// Everything that a template calls an image, in any case.
+fn images_in(value: &Value, out: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                match value {
+                    Value::String(text) if key.eq_ignore_ascii_case("image") => {
+                        out.insert(text.clone());
+                    }
+                    inner => images_in(inner, out),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| images_in(item, out)),
+        _ => {}
+    }
+}
+
+#[derive(Default)]
+struct Findings {
+    manifests: Vec<String>,
+    unknown_fields: Vec<String>,
+    csv: Vec<String>,
+    cosmetic: Vec<String>,
+    images: Vec<String>,
+    kubernetes: Vec<String>,
+}
+
+impl Findings {
+    fn look(&mut self, platform: &Platform, bundle: &Bundle, objects: &[Value]) {
+        for object in objects {
+            self.manifest(bundle, object);
+        }
+        match objects.iter().find_map(Csv::new) {
+            None => self.csv.push(format!("{}: there is no ClusterServiceVersion", bundle.name)),
+            Some(csv) => {
+                self.csv(bundle, csv, objects);
+                self.images(platform.images, bundle, csv);
+                self.versions(platform, bundle, csv);
+            }
+        }
+    }
+
+    fn manifest(&mut self, bundle: &Bundle, object: &Value) {
+        let fields = Fields::of(object);
+        let (api_version, kind) = (fields.text("apiVersion"), fields.text("kind"));
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let place = format!("{}: {kind} {name}", bundle.name);
+        if name.is_empty() {
+            self.manifests.push(format!("{place}: metadata.name is missing"));
+        }
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let types = Types::native();
+        if let Some(ty) = types.by_gvk(group, version, &kind) {
+            match decode_value(ty, object) {
+                Err(error) => self.manifests.push(format!("{place}: {error}")),
+                Ok(decoded) => {
+                    self.unknown_fields.extend(decoded.strict.iter().map(|fault| format!("{place}: {fault}")));
+                }
+            }
+        } else if types.kinds().any(|(known, _)| known.group == group) {
+            self.kubernetes
+                .push(format!("{place}: {api_version} {kind} is not served by Kubernetes {KNOWN_KUBERNETES}"));
+        }
+        if kind == CRD_KIND {
+            self.manifests.extend(check_definition(object).into_iter().map(|fault| format!("{place}: {fault}")));
+        }
+    }
+
+    fn csv(&mut self, bundle: &Bundle, csv: Csv, objects: &[Value]) {
+        let place = &bundle.name;
+        let mut missing = |field: &str| self.csv.push(format!("{place}: spec.{field} is missing"));
+        if csv.spec("displayName").as_str().is_none_or(str::is_empty) {
+            missing("displayName");
+        }
+        let modes = csv.spec("installModes").as_array().map_or(&[][..], Vec::as_slice);
+        if !modes.iter().any(|mode| mode.get("supported") == Some(&Value::Bool(true))) {
+            missing("installModes with a supported one");
+        }
+        let install = Fields::of(csv.spec("install"));
+        let strategy = Fields::of(install.get("spec"));
+        if install.text("strategy") != "deployment" {
+            self.csv.push(format!("{place}: spec.install.strategy must be \"deployment\""));
+        }
+        let owned = Fields::of(csv.spec("customresourcedefinitions")).list("owned");
+        if strategy.list("deployments").is_empty() && owned.is_empty() {
+            self.csv.push(format!("{place}: it installs nothing: neither deployments nor owned definitions"));
+        }
+        let version = csv.version().unwrap_or_default();
+        let package = property::version_release(bundle).map(|it| it.version.to_string()).unwrap_or_default();
+        if version != package && !version.is_empty() {
+            self.csv.push(format!("{place}: spec.version is {version}, its olm.package says {package}"));
+        }
+        self.cosmetics(place, csv, owned);
+        self.install_parts(place, &strategy);
+        self.owned(place, owned, objects);
+    }
+
+    fn cosmetics(&mut self, place: &str, csv: Csv, owned: &[Value]) {
+        for field in ["description", "icon", "provider", "maintainers"] {
+            let value = csv.spec(field);
+            let is_empty = match value {
+                Value::Null => true,
+                Value::String(text) => text.is_empty(),
+                Value::Array(items) => items.is_empty(),
+                _ => false,
+            };
+            if is_empty {
+                self.cosmetic.push(format!("{place}: spec.{field} is empty"));
+            }
+        }
+        for definition in owned {
+            let fields = Fields::of(definition);
+            if fields.text("displayName").is_empty() || fields.text("description").is_empty() {
+                let name = fields.text("name");
+                self.cosmetic.push(format!("{place}: the owned {name} lacks a displayName or description"));
+            }
+        }
+    }
+
+    /// Deployments and rules of the install strategy, as the objects that they become.
+    fn install_parts(&mut self, place: &str, strategy: &Fields) {
+        let deployment = |it: &Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": Fields::of(it).text("name")}, "spec": Fields::of(it).get("spec")});
+        let role = |it: &Value| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "rules"}, "rules": Fields::of(it).get("rules")});
+        let deployments = strategy.list("deployments").iter().map(|it| ("apps", "v1", "Deployment", deployment(it)));
+        let rules = strategy.list("permissions").iter().chain(strategy.list("clusterPermissions"));
+        let rules = rules.map(|it| ("rbac.authorization.k8s.io", "v1", "ClusterRole", role(it)));
+        for (group, version, kind, object) in deployments.chain(rules) {
+            let Some(ty) = Types::native().by_gvk(group, version, kind) else { continue };
+            match decode_value(ty, &object) {
+                Err(error) => self.csv.push(format!("{place}: spec.install: {kind}: {error}")),
+                Ok(decoded) => {
+                    self.cosmetic
+                        .extend(decoded.strict.iter().map(|fault| format!("{place}: spec.install: {kind}: {fault}")));
+                }
+            }
+        }
+    }
+
+    /// Owned definitions are in the bundle, with the version that the CSV names.
+    fn owned(&mut self, place: &str, owned: &[Value], objects: &[Value]) {
+        for definition in owned {
+            let fields = Fields::of(definition);
+            let (name, version) = (fields.text("name"), fields.text("version"));
+            let crd = objects.iter().find(|object| {
+                object.get("kind").and_then(Value::as_str) == Some(CRD_KIND)
+                    && object.pointer("/metadata/name").and_then(Value::as_str) == Some(&name)
+            });
+            let versions = crd.and_then(|crd| crd.pointer("/spec/versions")).and_then(Value::as_array);
+            match versions {
+                None => self.csv.push(format!("{place}: owns {name}, which is not in the bundle")),
+                Some(versions) if !versions.iter().any(|it| Fields::of(it).text("name") == version) => {
+                    self.csv
+                        .push(format!("{place}: owns {name} in version {version}, which the definition does not have"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn images(&mut self, wanted: Images, bundle: &Bundle, csv: Csv) {
+        let related = bundle.related_images.iter().map(|it| it.image.clone());
+        let all: BTreeSet<String> =
+            related.chain(csv.operator_images()).chain([bundle.image.clone()]).filter(|it| !it.is_empty()).collect();
+        for image in all {
+            let place = &bundle.name;
+            match ImageReference::parse(&image) {
+                Err(error) => self.images.push(format!("{place}: {image:?} is no image: {error}")),
+                Ok(reference) if reference.digest.is_some() => {}
+                Ok(_) if wanted == Images::Digests => {
+                    self.images.push(format!("{place}: {image} is not pinned by digest"));
+                }
+                Ok(reference) => match reference.tag.as_deref() {
+                    None => self.images.push(format!("{place}: {image} has no tag, so it moves")),
+                    Some("latest" | "main" | "master" | "nightly") => {
+                        self.images.push(format!("{place}: the tag of {image} moves"));
+                    }
+                    Some(_) => {}
+                },
+            }
+        }
+    }
+
+    fn versions(&mut self, platform: &Platform, bundle: &Bundle, csv: Csv) {
+        let text = csv.spec("minKubeVersion").as_str().unwrap_or_default();
+        if text.is_empty() {
+            return;
+        }
+        match Version::parse_tolerant(text) {
+            Err(error) => self.csv.push(format!("{}: spec.minKubeVersion {text:?}: {error}", bundle.name)),
+            Ok(least) => {
+                let too_old = platform.kubernetes.iter().filter(|it| it.compare(&least) == std::cmp::Ordering::Less);
+                self.kubernetes.extend(too_old.map(|version| {
+                    format!("{} needs Kubernetes {least}, the platform is for {version} too", bundle.name)
+                }));
+            }
+        }
+    }
+}
