@@ -202,7 +202,7 @@ fn findings(scan: &Scan, now: Timestamp) -> Vec<ScanFinding> {
 fn about_registration(registration: &Registration, now: Timestamp, tell: &mut impl FnMut(Concern, String)) {
     match registration.days_left(now) {
         Some(days) if days < 0 => {
-            tell(Concern::Critical, format!("the registration expired {} days ago: renew it today", -days))
+            tell(Concern::Critical, format!("the registration {}: renew it today", expired_words(days)));
         }
         Some(days) if days < 7 => {
             tell(Concern::Critical, format!("the registration expires in {days} days: renew it now"))
@@ -220,6 +220,15 @@ fn about_registration(registration: &Registration, now: Timestamp, tell: &mut im
             one.field, one.registry, one.registrar, one.meaning
         );
         tell(Concern::Notice, text);
+    }
+}
+
+/// `expired 40 days ago`, of days that are counted downwards.
+pub(crate) fn expired_words(days_left: i64) -> String {
+    match -days_left - 1 {
+        0 => "expired today".to_owned(),
+        1 => "expired yesterday".to_owned(),
+        days => format!("expired {days} days ago"),
     }
 }
 

@@ -32,8 +32,13 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
+/// A file below `fixtures/`, with its times filled in.
+fn filled(parts: &[&str], up: Timestamp) -> Option<String> {
+    Some(fill_in(&fixture(parts)?, up))
+}
+
 /// A file below `fixtures/`, if the name leads to one and not out of it.
-fn fixture(parts: &[&str], up: Timestamp) -> Option<String> {
+pub(crate) fn fixture(parts: &[&str]) -> Option<String> {
     let mut path = fixtures();
     for part in parts {
         if part.is_empty() || part.contains("..") || part.contains('/') {
@@ -41,7 +46,7 @@ fn fixture(parts: &[&str], up: Timestamp) -> Option<String> {
         }
         path.push(part);
     }
-    Some(fill_in(&std::fs::read_to_string(path).ok()?, up))
+    std::fs::read_to_string(path).ok()
 }
 
 /// Replaces `@{now+30d}` and its like.
@@ -64,12 +69,12 @@ fn fill_in(text: &str, up: Timestamp) -> String {
 fn rdap(request: &Request, up: Timestamp) -> Response {
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
     let found = match (request.host.as_str(), parts.as_slice()) {
-        ("data.iana.org", ["rdap", "dns.json"]) => fixture(&["rdap", "bootstrap.json"], up),
+        ("data.iana.org", ["rdap", "dns.json"]) => filled(&["rdap", "bootstrap.json"], up),
         ("rdap.registry.net", [tld, "domain", domain]) => {
-            fixture(&["rdap", tld, &format!("{domain}.json").to_lowercase()], up)
+            filled(&["rdap", tld, &format!("{domain}.json").to_lowercase()], up)
         }
         ("rdap.registrar.net", ["domain", domain]) => {
-            fixture(&["rdap", "registrar", &format!("{domain}.json").to_lowercase()], up)
+            filled(&["rdap", "registrar", &format!("{domain}.json").to_lowercase()], up)
         }
         _ => None,
     };
@@ -106,8 +111,8 @@ fn whois(name: &'static str, address: SocketAddr, up: Timestamp) -> Result<()> {
                 let _ = BufReader::new((&mut stream).take(MAX_QUERY_BYTES)).read_line(&mut query);
                 let query = query.trim().to_lowercase();
                 let query = query.rsplit(' ').next().unwrap_or_default();
-                let text = fixture(&["whois", name, &format!("{query}.txt")], up)
-                    .or_else(|| fixture(&["whois", name, "default.txt"], up))
+                let text = filled(&["whois", name, &format!("{query}.txt")], up)
+                    .or_else(|| filled(&["whois", name, "default.txt"], up))
                     .unwrap_or_else(|| format!("No match for \"{}\".\n", query.to_uppercase()));
                 let _ = stream.write_all(text.replace('\n', "\r\n").as_bytes());
             });

@@ -86,7 +86,11 @@ fn registration_table(registration: &Registration, days_left: Option<i64>, style
     let date = |moment: &Option<crate::registration::Moment>| moment.as_ref().map_or_else(unknown, ToString::to_string);
     row("created", date(&registration.created), None);
     row("modified", date(&registration.modified), None);
-    let left = days_left.map(|days| format!(" ({days} days left)")).unwrap_or_default();
+    let left = match days_left {
+        Some(days @ ..0) => format!(" ({})", crate::scan::expired_words(days)),
+        Some(days) => format!(" ({days} days left)"),
+        None => String::new(),
+    };
     let urgent = match days_left {
         Some(..7) => Some(Colour::Red),
         Some(7..30) => Some(Colour::Yellow),

@@ -154,9 +154,12 @@ impl Challenge {
         self.delegation_zone.as_ref()?.prepend(&self.token).ok()
     }
 
-    /// The path of the file on the site.
+    /// The path of the file on the site. The token is not part of it: sites that repeat the path that they were asked for
+    /// must not prove anything by that.
     pub fn http_path(&self) -> String {
-        format!("/.well-known/{}-challenge/{}", self.brand, self.token)
+        let digest = ring::digest::digest(&ring::digest::SHA256, self.token.as_bytes());
+        let name: String = digest.as_ref().iter().take(FILE_NAME_BYTES).map(|byte| format!("{byte:02x}")).collect();
+        format!("/.well-known/{}-challenge/{name}", self.brand)
     }
 
     /// What the file has.
@@ -183,6 +186,9 @@ impl Challenge {
         })
     }
 }
+
+/// Enough for names of files not to meet.
+const FILE_NAME_BYTES: usize = 12;
 
 /// Old tokens that are recognised.
 const FORMER_TOKENS_MAX: usize = 5;
@@ -241,6 +247,13 @@ mod tests {
         assert!(matches!(challenge("co.uk", Scope::Domain), Err(ChallengeError::Name(NameError::PublicSuffix(_)))));
         assert!(matches!(challenge("github.io", Scope::Domain), Err(ChallengeError::Name(NameError::PublicSuffix(_)))));
         assert!(challenge("someone.github.io", Scope::Domain).is_ok());
+    }
+
+    #[test]
+    fn the_files_path_does_not_give_the_token_away() {
+        let challenge = challenge("example.com", Scope::Domain).expect("a challenge");
+        let path = challenge.http_path();
+        assert!(path.starts_with("/.well-known/bailiwick-challenge/") && !path.contains(&challenge.token));
     }
 
     #[test]
