@@ -14,6 +14,8 @@ use serde::Serialize;
 use crate::resolve::{AliasKind, Resolution, Run, Says, Step};
 use crate::wire::{Answer, Name, RData, Record, RecordType, Section, show_name, type_text};
 
+pub(crate) use keys::{dnskeys, ds_records};
+pub(crate) use signature::full_time;
 pub use zones::{ZoneSecurity, ZoneState};
 
 /// How far something can be trusted (RFC 4033 §5).
@@ -97,6 +99,16 @@ async fn judge_step(zones: &mut zones::Zones<'_, '_>, step: &Step) -> Judgement 
     };
     let name = &step.question.name;
     match &reply.says {
+        Says::Answer if step.question.rtype == RecordType::CNAME => {
+            // A CNAME that a server made from a DNAME has no signature; the DNAME has one.
+            let dname = answer.section(Section::Answer).iter().find(|record| {
+                record.record_type() == RecordType::DNAME && record.name != *name && record.name.zone_of(name)
+            });
+            match dname {
+                Some(dname) => judge_rrset(zones, step, answer, &dname.name, RecordType::DNAME).await,
+                None => judge_rrset(zones, step, answer, name, RecordType::CNAME).await,
+            }
+        }
         Says::Answer => judge_rrset(zones, step, answer, name, step.question.rtype).await,
         Says::Alias(alias) if alias.kind == AliasKind::Dname => {
             judge_rrset(zones, step, answer, &alias.owner, RecordType::DNAME).await

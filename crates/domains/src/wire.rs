@@ -11,6 +11,11 @@ pub use hickory_proto::op::ResponseCode;
 pub use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 pub use text::{InvalidName, RecordView, class_text, parse_name, rcode_text, rdata_text, show_name, type_text};
 
+/// Labels of a name, a leading `*` included and the root excluded. (The codec's own count leaves `*` out, as signatures do.)
+pub fn label_count(name: &Name) -> usize {
+    name.iter().count()
+}
+
 /// The target of a DNAME record, whose type the codec leaves opaque.
 pub fn dname_target(record: &Record) -> Option<Name> {
     use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};

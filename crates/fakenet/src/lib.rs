@@ -25,7 +25,7 @@ use anyhow::{Context, Result};
 
 pub use generated::{GENERATED_ZONES, random_question};
 pub use programs::{Programs, missing};
-pub use world::{RESOLVERS, Resolver, VANTAGE_POINTS};
+pub use world::{RESOLVERS, Resolver, SECOND_OPINION, VANTAGE_POINTS};
 
 /// How long the servers may take to start, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(30);

@@ -45,15 +45,46 @@ pub(crate) fn start(
     }
     // A resolver that somebody has listed as an authoritative server.
     for address in world::addresses_of("open.op-c.net") {
-        running.push(start_one(programs, directory, "unbound-open", address, "")?);
+        running.push(start_one(
+            programs,
+            directory,
+            "unbound-open",
+            address,
+            "access-control: 0.0.0.0/0 allow_snoop\n",
+        )?);
     }
+    running.push(start_bind(programs, directory, signed)?);
     Ok(running)
+}
+
+/// A resolver of another family, as a second opinion.
+fn start_bind(programs: &Programs, directory: &Path, signed: &Signed) -> Result<Running> {
+    let own = directory.join("named-resolver");
+    fs::create_dir_all(&own)?;
+    let anchor = signed.anchor()?;
+    let config = format!(
+        "options {{ directory \"{dir}\"; pid-file none; session-keyfile \"{dir}/session.key\"; listen-on {{ {address}; }}; \
+         listen-on-v6 {{ none; }}; recursion yes; allow-recursion {{ any; }}; allow-query {{ any; }}; dnssec-validation yes; \
+         empty-zones-enable no; version none; }};\ncontrols {{ }};\n\
+         trust-anchors {{ . static-ds {tag} {algorithm} {digest_type} {digest}; }};\n\
+         zone \".\" {{ type hint; file \"{hints}\"; }};\n",
+        dir = own.display(),
+        address = world::SECOND_OPINION,
+        tag = anchor["keyTag"],
+        algorithm = anchor["algorithm"],
+        digest_type = anchor["digestType"],
+        digest = anchor["digest"],
+        hints = directory.join("hints").display(),
+    );
+    let file = own.join("named.conf");
+    fs::write(&file, config)?;
+    programs.start(directory, "named-resolver", "usr/sbin/named", &["-g", "-n", "1", "-c", &file.display().to_string()])
 }
 
 pub(crate) fn wait(timeout: Duration) -> Result<()> {
     let deadline = Instant::now() + timeout;
     let open = world::addresses_of("open.op-c.net").iter().copied();
-    for address in RESOLVERS.iter().map(|resolver| resolver.address).chain(open) {
+    for address in RESOLVERS.iter().map(|resolver| resolver.address).chain(open).chain([world::SECOND_OPINION]) {
         // The root's SOA: anything of a customer would be in the cache already when a test begins.
         wait_for(address, ".", deadline, |answer| answer.get(3).is_some_and(|flags| flags & 0x0f == 0))?;
     }

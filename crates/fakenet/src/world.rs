@@ -44,6 +44,8 @@ pub(crate) const WHOIS_ADDRESSES: &[(&str, &str)] = &[
     ("whois.registry.net", "192.30.45.31"),
     ("whois.registrar.net", "192.30.45.32"),
 ];
+/// A resolver of another family (bind9), as a second opinion in comparisons.
+pub const SECOND_OPINION: &str = "4.2.2.2";
 /// A web server whose certificate names its hosts.
 pub(crate) const WEB_ADDRESS: &str = "151.101.1.10";
 /// A web server whose certificate is for somebody else.
@@ -113,14 +115,15 @@ pub const RESOLVERS: &[Resolver] = &[
         tls_name: "dns.opendns.com",
         filters: true,
         max_negative_ttl: 3600,
-        extra: "local-zone: \"poisoned.com.\" transparent\nlocal-data: \"poisoned.com. 240 IN A 146.112.61.104\"\n",
+        extra: "local-zone: \"poisoned.com.\" transparent\nlocal-data: \"poisoned.com. 240 IN A 6.6.6.6\"\n",
     },
 ];
 
 /// Every address that the namespace has.
 pub(crate) fn all_addresses() -> Vec<IpAddr> {
     let hosts = ROOT_SERVERS.iter().chain(HOSTS).flat_map(|(_, addresses)| addresses.iter().copied());
-    let others = [RDAP_ADDRESS, WEB_ADDRESS, WRONG_CERTIFICATE_ADDRESS, BROKEN_WEB_ADDRESS, CROOKED_SOURCE];
+    let others =
+        [RDAP_ADDRESS, WEB_ADDRESS, WRONG_CERTIFICATE_ADDRESS, BROKEN_WEB_ADDRESS, CROOKED_SOURCE, SECOND_OPINION];
     let all = hosts
         .chain(others)
         .chain(WHOIS_ADDRESSES.iter().map(|(_, address)| *address))
@@ -270,7 +273,7 @@ fn faulty() -> Vec<Zone> {
         Zone::new("single.com", &["ns1.op-a.net"], &[OpA]).records(&web),
         Zone::new("stale.com", &["ns1.op-a.net", "stale.op-c.net"], &[OpA]).records(&web),
         Zone::new("stale.com", &["ns1.op-a.net", "stale.op-c.net"], &[Stale])
-            .serial(2026_11_01_01)
+            .serial(2_026_110_101)
             .records("@ IN A 203.0.113.9\nwww IN A 203.0.113.9"),
         Zone::new("mismatch.com", &["ns1.op-a.net", "ns2.op-a.net"], &[OpA, OpB])
             .delegated_to(&["ns1.op-a.net", "ns1.op-b.org"])

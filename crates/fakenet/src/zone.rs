@@ -67,7 +67,7 @@ impl Zone {
     pub(crate) fn new(origin: &str, ns: &[&str], on: &[Operator]) -> Self {
         Self {
             origin: origin.to_owned(),
-            serial: 2026_11_16_01,
+            serial: 2_026_111_601,
             soa_ttl: 3600,
             minimum: 900,
             ns: ns.iter().map(|name| (*name).to_owned()).collect(),

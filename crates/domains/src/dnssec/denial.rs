@@ -4,7 +4,7 @@ use hickory_proto::dnssec::rdata::{DNSKEY, DNSSECRData, NSEC};
 
 use super::zones::Zones;
 use super::{nsec3, signatures_of};
-use crate::wire::{Answer, Name, RData, Record, RecordType, Section, show_name};
+use crate::wire::{Answer, Name, RData, Record, RecordType, Section, label_count, show_name};
 
 /// How much is proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,10 +158,10 @@ fn covering<'a>(nsec: &[(&'a Name, &'a NSEC)], zone: &Name, name: &Name) -> Opti
 fn closest_encloser(name: &Name, owner: &Name, nsec: &NSEC) -> Name {
     let common = |other: &Name| {
         let (mut ours, mut theirs) = (name.to_lowercase(), other.to_lowercase());
-        while ours.num_labels() > theirs.num_labels() {
+        while label_count(&ours) > label_count(&theirs) {
             ours = ours.base_name();
         }
-        while theirs.num_labels() > ours.num_labels() {
+        while label_count(&theirs) > label_count(&ours) {
             theirs = theirs.base_name();
         }
         while ours != theirs && !ours.is_root() {
@@ -170,5 +170,5 @@ fn closest_encloser(name: &Name, owner: &Name, nsec: &NSEC) -> Name {
         ours
     };
     let (by_owner, by_next) = (common(owner), common(nsec.next_domain_name()));
-    if by_owner.num_labels() >= by_next.num_labels() { by_owner } else { by_next }
+    if label_count(&by_owner) >= label_count(&by_next) { by_owner } else { by_next }
 }

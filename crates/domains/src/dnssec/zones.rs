@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Judgement, Status, denial, keys, signature, signatures_of};
 use crate::resolve::{Outcome, Resolution, Run, Thoroughness};
-use crate::wire::{Name, Question, RData, Record, RecordType, Section, show_name};
+use crate::wire::{Name, Question, RData, Record, RecordType, Section, label_count, show_name};
 
 /// Signature verifications for one answer; a whole chain needs a dozen.
 const MAX_VERIFICATIONS: usize = 128;
@@ -215,9 +215,9 @@ impl<'r, 'e> Zones<'r, 'e> {
             return state.judgement(zone);
         }
         // The same server may serve an unsigned zone below this one, and then sends no referral to it.
-        let missing = usize::from(name.num_labels()).saturating_sub(usize::from(zone.num_labels()));
+        let missing = label_count(name).saturating_sub(label_count(zone));
         for kept in (0..missing).rev() {
-            let candidate = name.trim_to(usize::from(name.num_labels()) - kept);
+            let candidate = name.trim_to(label_count(name) - kept);
             if let Err(ZoneState::Insecure(reason)) = self.ds_of(&candidate).await
                 && self.is_delegated(&candidate).await
             {

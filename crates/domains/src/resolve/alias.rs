@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::wire::{Name, RData, Record, RecordType, dname_target};
+use crate::wire::{Name, RData, Record, RecordType, dname_target, label_count};
 
 /// How a name is an alias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -61,7 +61,7 @@ fn link(kind: AliasKind, name: &Name, record: &Record, target: Name) -> Alias {
 
 /// `name` with its ending `owner` replaced by `target` (RFC 6672 §2.2); nothing when that is too long.
 fn substitute(name: &Name, owner: &Name, target: &Name) -> Option<Name> {
-    let kept = usize::from(name.num_labels()).checked_sub(usize::from(owner.num_labels()))?;
+    let kept = label_count(name).checked_sub(label_count(owner))?;
     let mut prefix = Name::from_labels(name.iter().take(kept)).ok()?;
     prefix.set_fqdn(false);
     let mut new = prefix.append_domain(target).ok()?;

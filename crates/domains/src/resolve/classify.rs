@@ -54,7 +54,7 @@ pub enum Says {
     /// Here are the records.
     Answer,
     /// The name is another name.
-    Alias(Alias),
+    Alias(Box<Alias>),
     /// A DNAME makes a name that is too long.
     AliasTooLong(Name),
     /// The name has no records of this type.
@@ -121,7 +121,7 @@ fn positive(answer: &Answer, question: &Question) -> Option<Says> {
         return Some(Says::Answer);
     }
     match alias::of(records, &question.name) {
-        Some(Ok(alias)) => Some(Says::Alias(alias)),
+        Some(Ok(alias)) => Some(Says::Alias(Box::new(alias))),
         Some(Err(owner)) => Some(Says::AliasTooLong(owner)),
         None => None,
     }

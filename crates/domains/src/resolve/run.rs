@@ -159,7 +159,7 @@ impl<'e> Run<'e> {
                     let target = alias.target.clone();
                     let seen = target == resolution.question.name
                         || resolution.aliases.iter().any(|earlier| earlier.target == target);
-                    resolution.aliases.push(alias);
+                    resolution.aliases.push(*alias);
                     if seen {
                         return Err(Broken::AliasLoop { name: show_name(&target) });
                     }

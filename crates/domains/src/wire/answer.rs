@@ -121,12 +121,12 @@ impl Answer {
     }
 
     /// The records with this owner and type.
-    pub fn rrset<'a>(
+    pub fn rrset<'a, 'n>(
         &'a self,
         section: Section,
-        name: &'a Name,
+        name: &'n Name,
         rtype: RecordType,
-    ) -> impl Iterator<Item = &'a Record> {
+    ) -> impl Iterator<Item = &'a Record> + use<'a, 'n> {
         self.section(section).iter().filter(move |record| record.record_type() == rtype && record.name == *name)
     }
 

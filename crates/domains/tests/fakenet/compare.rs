@@ -1,0 +1,104 @@
+//! What `dns compare` and `dns doctor` tell.
+
+use anyhow::{Context, Result};
+use bailiwick_domains::recursive::{self, Standing, Via};
+use bailiwick_domains::report::Style;
+use bailiwick_domains::report::compare::CompareReport;
+use bailiwick_domains::wire::{Question, RecordType, parse_name};
+
+use crate::bed::{Scenario, World, tells};
+use crate::scenario;
+
+pub fn scenarios() -> Vec<Scenario> {
+    vec![
+        scenario!(resolvers_that_agree_are_told_to_agree_by_udp_tls_and_https),
+        scenario!(a_filter_is_told_apart_from_a_stale_answer),
+        scenario!(a_poisoned_answer_is_told_with_its_end),
+        scenario!(a_changed_record_is_stale_until_its_ttl_ends),
+        scenario!(a_new_record_is_hidden_by_a_negative_answer),
+        scenario!(what_fails_validation_is_told_as_bogus),
+        scenario!(the_doctor_knows_the_resolver_of_this_machine),
+    ]
+}
+
+async fn compare(world: &World, name: &str, via: Via) -> Result<CompareReport> {
+    let places = [world.engine()];
+    let question = Question::new(parse_name(name)?, RecordType::A);
+    CompareReport::make(&places, &world.roots.resolvers, &question, via).await.context("no places")
+}
+
+fn standing(report: &CompareReport, resolver: &str) -> Standing {
+    let found = report.resolvers.iter().find(|found| found.name == resolver);
+    found.map_or(Standing::Unknown, |found| found.judged.standing)
+}
+
+async fn resolvers_that_agree_are_told_to_agree_by_udp_tls_and_https(world: &World) -> Result<()> {
+    for via in [Via::Udp, Via::Tls, Via::Https] {
+        let text = compare(world, "good.com", via).await?.text(Style::Plain);
+        tells(&text, "All resolvers give what the authoritative servers say.");
+        tells(&text, "validated; at unbound-cloudflare");
+    }
+    Ok(())
+}
+
+async fn a_filter_is_told_apart_from_a_stale_answer(world: &World) -> Result<()> {
+    let report = compare(world, "malware.com", Via::Udp).await?;
+    assert_eq!(standing(&report, "Quad9"), Standing::Filtered);
+    assert_eq!(standing(&report, "Google"), Standing::Same);
+    tells(&report.text(Style::Plain), "It is filtered by Quad9; waiting will not change that.");
+    Ok(())
+}
+
+async fn a_poisoned_answer_is_told_with_its_end(world: &World) -> Result<()> {
+    let report = compare(world, "poisoned.com", Via::Udp).await?;
+    assert_eq!(standing(&report, "OpenDNS"), Standing::Stale);
+    tells(&report.text(Style::Plain), "OpenDNS still answer from their caches; all will be right by");
+    Ok(())
+}
+
+async fn a_changed_record_is_stale_until_its_ttl_ends(world: &World) -> Result<()> {
+    compare(world, "www.moving.com", Via::Udp).await?;
+    world.bed.edit_zone("moving.com", "www 3600 IN A 151.101.1.10", "www 3600 IN A 203.0.113.77")?;
+    let report = compare(world, "www.moving.com", Via::Udp).await?;
+    for resolver in &report.resolvers {
+        assert_eq!(resolver.judged.standing, Standing::Stale, "{}", resolver.name);
+        let left = resolver.judged.ttl_left.context("no time left is told")?;
+        assert!((3500..=3600).contains(&left), "{left}");
+        let right_at = resolver.judged.right_at.context("no time is told")?;
+        let forecast = right_at.duration_since(report.at).as_secs();
+        assert!((i64::from(left) - forecast).abs() <= 2, "{left} {forecast}");
+    }
+    tells(&report.text(Style::Plain), "203.0.113.77");
+    Ok(())
+}
+
+async fn a_new_record_is_hidden_by_a_negative_answer(world: &World) -> Result<()> {
+    compare(world, "new.plain.com", Via::Udp).await?;
+    world.bed.edit_zone("plain.com", "www 3600 IN A 151.101.1.10", "new 60 IN A 203.0.113.78")?;
+    let report = compare(world, "new.plain.com", Via::Udp).await?;
+    assert_eq!(standing(&report, "Cloudflare"), Standing::Negative);
+    let left =
+        |name: &str| report.resolvers.iter().find(|found| found.name == name).and_then(|found| found.judged.ttl_left);
+    assert!(
+        left("Cloudflare").is_some_and(|left| (800..=900).contains(&left)),
+        "the SOA's minimum is 900: {:?}",
+        left("Cloudflare")
+    );
+    assert!(left("Google").is_some_and(|left| left <= 300), "it caps negative answers at 300: {:?}", left("Google"));
+    Ok(())
+}
+
+async fn what_fails_validation_is_told_as_bogus(world: &World) -> Result<()> {
+    let report = compare(world, "expired.com", Via::Udp).await?;
+    assert_eq!(standing(&report, "Cloudflare"), Standing::Bogus);
+    tells(&report.text(Style::Plain), "DNSSEC BOGUS");
+    tells(&report.text(Style::Plain), "refused as bogus by Cloudflare");
+    Ok(())
+}
+
+async fn the_doctor_knows_the_resolver_of_this_machine(world: &World) -> Result<()> {
+    let engine = world.engine();
+    let addresses = recursive::of_this_machine(&engine)?;
+    assert_eq!(addresses, ["208.67.222.222".parse::<std::net::IpAddr>()?]);
+    Ok(())
+}

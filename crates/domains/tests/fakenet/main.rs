@@ -1,0 +1,21 @@
+//! Scenarios on the fake internet: what a user is told when a server is lame, silent, stale or wrong. Takes the usual filter;
+//! skipped by name where the name servers or namespaces are missing.
+
+mod bed;
+mod compare;
+mod differential;
+mod fqdn;
+mod trace;
+mod zone_check;
+
+use bed::{Scenario, World};
+
+fn main() -> anyhow::Result<()> {
+    let mut scenarios: Vec<Scenario> = Vec::new();
+    scenarios.extend(trace::scenarios());
+    scenarios.extend(compare::scenarios());
+    scenarios.extend(fqdn::scenarios());
+    scenarios.extend(zone_check::scenarios());
+    scenarios.extend(differential::scenarios());
+    bed::run(scenarios, World::up)
+}
