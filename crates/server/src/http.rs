@@ -3,8 +3,10 @@
 mod body;
 mod connection;
 mod corked;
+mod lanes;
 mod listener;
 mod streams;
 
 pub use body::{BrokenBody, ResponseBody};
+pub use lanes::Length;
 pub use listener::{Limits, Listener, Running};

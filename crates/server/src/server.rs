@@ -19,6 +19,7 @@ pub(crate) use respond::{Answer, Exchange};
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -253,18 +254,23 @@ impl ApiServer {
         let mutating = !matches!(info.verb, "get" | "list" | "watch" | "head" | "options");
         let _inflight = self.metrics.begin(mutating);
         let traced = exchange.span.as_ref().map(Span::context);
-        let work = trace::within(traced, async {
-            self.authorize(tenant, &attributes(&user, info, query), &exchange.audit).await?;
-            if let Some(route) = tenant.route_elsewhere(info) {
-                return self.pass_on(tenant, &route, parts, info, &user, body, connection, exchange).await;
-            }
-            let body = if mutating { read_body(body).await? } else { Bytes::new() };
-            match info.is_resource {
-                true => self.dispatch(tenant, parts, query, info, &user, body, exchange).await,
-                false => self.nonresource(tenant, parts, query, info, &user).await,
-            }
-        });
-        match flow::computing(turn, tokio::time::timeout(allowed, work)).await {
+        let done = {
+            // Pinned, so that what is around it does not carry it along: each would double the size of the future.
+            let work = pin!(async {
+                self.authorize(tenant, &attributes(&user, info, query), &exchange.audit).await?;
+                if let Some(route) = tenant.route_elsewhere(info) {
+                    return self.pass_on(tenant, &route, parts, info, &user, body, connection, exchange).await;
+                }
+                let body = if mutating { read_body(body).await? } else { Bytes::new() };
+                match info.is_resource {
+                    true => self.dispatch(tenant, parts, query, info, &user, body, exchange).await,
+                    false => self.nonresource(tenant, parts, query, info, &user).await,
+                }
+            });
+            let work = pin!(tokio::time::timeout(allowed, trace::within(traced, work)));
+            flow::computing(turn, work).await
+        };
+        match done {
             Ok(answer) => answer.map(|mut answer| {
                 exchange.seat = seat.and_then(|seat| answer.body.hold(seat));
                 answer

@@ -114,20 +114,32 @@ impl Tenants {
         Ok(tenant)
     }
 
-    /// Drops what has not been used for `idle` and is not watched; how many were dropped.
-    pub(crate) fn drop_idle(&self, caches: &Caches, idle: Duration) -> usize {
-        let idle_ms = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+    /// Drops what has not been used for `idle`, and of more than `open_max` those that have not been used for longest; how
+    /// many were dropped. What is watched or being used stays.
+    pub(crate) fn drop_idle(&self, caches: &Caches, idle: Duration, open_max: usize) -> usize {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if open.is_empty() {
+            return 0;
+        }
         let watched = caches.watched_tenants();
+        // A request holds the control plane it is for; one count is ours.
+        let unused = |open: &Open| {
+            let tenant = open.tenant.get().filter(|tenant| Arc::strong_count(tenant) == 1)?;
+            (!watched.contains(tenant.id.as_str())).then(|| (tenant.idle_ms(), tenant.id.clone()))
+        };
+        let mut idle_ms = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+        if open.len() > open_max {
+            let mut idle_times: Vec<u64> = open.values().filter_map(unused).map(|(idle_ms, _)| idle_ms).collect();
+            idle_times.sort_unstable_by(|a, b| b.cmp(a));
+            let last = (open.len() - open_max).min(idle_times.len());
+            idle_ms = last.checked_sub(1).map_or(idle_ms, |last| idle_times[last].min(idle_ms));
+        }
         let mut dropped = HashSet::new();
-        self.open.write().unwrap_or_else(PoisonError::into_inner).retain(|_, open| {
-            // A request holds the control plane it is for; one count is ours.
-            let Some(tenant) = open.tenant.get().filter(|tenant| Arc::strong_count(tenant) == 1) else { return true };
-            let keep = tenant.idle_ms() < idle_ms || watched.contains(tenant.id.as_str());
-            if !keep {
-                dropped.insert(tenant.id.clone());
-            }
-            keep
+        open.retain(|_, open| match unused(open).filter(|(unused_ms, _)| *unused_ms >= idle_ms) {
+            Some((_, tenant)) => !dropped.insert(tenant),
+            None => true,
         });
+        drop(open);
         if !dropped.is_empty() {
             caches.forget_tenants(&dropped);
         }

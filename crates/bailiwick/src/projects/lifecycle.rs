@@ -26,9 +26,11 @@ const WORKERS: usize = 16;
 /// Before something that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often idle control planes are looked for.
-const IDLE_SCAN: Duration = Duration::from_secs(15);
+const IDLE_SCAN: Duration = Duration::from_secs(3);
 /// How long nobody must have used a control plane before it is dropped. Opening it again takes about a millisecond.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+/// How many control planes stay open while others are wanted: at about 150 KiB each, what all projects together may take.
+const OPEN_MAX: usize = 1_000;
 
 /// An object to look at: its plural and its name.
 type Key = (&'static str, String);
@@ -71,7 +73,7 @@ pub(crate) async fn start(server: &Arc<ApiServer>, settle: Duration) -> store::R
         loop {
             tokio::time::sleep(IDLE_SCAN).await;
             let Some(server) = idle.upgrade() else { return };
-            let dropped = server.drop_idle_tenants(IDLE_MAX);
+            let dropped = server.drop_idle_tenants(IDLE_MAX, OPEN_MAX);
             if dropped > 0 {
                 tracing::debug!(dropped, "idle project control planes dropped");
             }

@@ -1,5 +1,7 @@
 //! From creation to the end.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::platform::{GROUP, Platform, Who, definition, typed};
@@ -95,7 +97,24 @@ async fn a_restart_finds_everything_again_and_an_idle_project_is_let_go() {
         namespaces["items"],
         "same uids and versions"
     );
-    assert_eq!(platform.running.server.drop_idle_tenants(std::time::Duration::ZERO), 1);
-    assert_eq!(platform.running.server.drop_idle_tenants(std::time::Duration::ZERO), 0);
+    let drop_idle = || platform.running.server.drop_idle_tenants(Duration::ZERO, usize::MAX);
+    assert_eq!(drop_idle(), 1);
+    assert_eq!(drop_idle(), 0);
     assert_eq!(platform.get("/projects/p1/api/v1/namespaces/default/configmaps/a").await.1, map);
+}
+
+#[tokio::test]
+async fn of_too_many_open_projects_the_least_recently_used_is_let_go() {
+    let platform = Platform::with(&["p1", "p2", "p3"]).await;
+    for project in ["p2", "p1", "p3"] {
+        let maps = format!("/projects/{project}/api/v1/namespaces/default/configmaps");
+        assert_eq!(platform.get(&maps).await.0, 200);
+        // Idleness is counted in milliseconds.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let drop_beyond = |open_max| platform.running.server.drop_idle_tenants(Duration::from_secs(3600), open_max);
+    assert_eq!(drop_beyond(3), 0);
+    assert_eq!(drop_beyond(2), 1);
+    assert_eq!(drop_beyond(2), 0, "the rest may stay");
+    assert_eq!(platform.get("/projects/p2/api/v1/namespaces/default").await.0, 200, "it opens again");
 }

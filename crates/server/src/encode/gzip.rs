@@ -32,6 +32,10 @@ impl GzipBody {
         Self { inner, encoder: Some(encoder) }
     }
 
+    pub fn inner_mut(&mut self) -> &mut ResponseBody {
+        &mut self.inner
+    }
+
     fn take_chunk(encoder: &mut GzEncoder<Vec<u8>>) -> Bytes {
         std::mem::take(encoder.get_mut()).into()
     }

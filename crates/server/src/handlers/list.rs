@@ -19,7 +19,7 @@ use bytes::Bytes;
 use super::request::{Reply, Request};
 use crate::cache::{Filter, Object, Snapshot};
 use crate::encode::{Encoder, ListMeta};
-use crate::http::ResponseBody;
+use crate::http::{Length, ResponseBody};
 
 /// How much of a list is encoded at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -80,10 +80,8 @@ impl Found {
             }
             Source::Snapshot { snapshot, filter, next, end } => {
                 let mut last = None;
-                for (key, object) in snapshot.objects.range((next.clone(), Bound::Unbounded)) {
-                    if end.as_ref().is_some_and(|end| key >= end) {
-                        break;
-                    }
+                let end = end.clone().map_or(Bound::Unbounded, Bound::Excluded);
+                for (key, object) in snapshot.objects.range((next.clone(), end)) {
                     last = Some(key);
                     if filter.matches(object) && take(object) == Visit::Enough {
                         *next = Bound::Excluded(key.clone());
@@ -127,43 +125,49 @@ pub struct ListBody {
     started: bool,
     finished: bool,
     any: bool,
-    /// Whether a frame went out since others last had their turn.
-    sent: bool,
+    /// Whether others had their turn since objects were last encoded.
+    yielded: bool,
+    /// Of the answer, once it is long.
+    long: LongAnswer,
     /// Held until the last object is encoded: that is the work of a list.
     seat: Option<StreamingSeat>,
 }
 
 impl ListBody {
     fn new(encoder: Encoder, found: Found) -> Self {
-        let (encoded, started, finished, any, sent) = (Bytes::new(), false, false, false, false);
-        Self { encoder, found, encoded, started, finished, any, sent, seat: None }
+        let (encoded, started, finished, any) = (Bytes::new(), false, false, false);
+        let long = LongAnswer { is: false, length: None };
+        Self { encoder, found, encoded, started, finished, any, yielded: true, long, seat: None }
+    }
+
+    /// Tells the connection when this turns out to be a long answer.
+    pub fn measure(&mut self, length: &Arc<Length>) {
+        self.long.measure(length);
     }
 
     pub fn hold(&mut self, seat: StreamingSeat) {
         self.seat = Some(seat);
     }
 
-    /// The next stretch of the answer; `None` when all is sent. Goes to the back of the queue after each: a connection that
-    /// takes all it is given would otherwise keep a core for a whole list, and a hundred of them everybody else waiting.
+    /// The next stretch of the answer; `None` when all is sent. Goes to the back of the queue before it encodes more: a
+    /// connection that takes all it is given would otherwise keep a core for a whole list.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if std::mem::take(&mut self.sent) {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let frame = self.next_chunk();
-        self.sent = frame.is_some() && !(self.finished && self.encoded.is_empty());
-        Poll::Ready(frame)
-    }
-
-    fn next_chunk(&mut self) -> Option<Bytes> {
         if self.encoded.len() < FRAME_BYTES && !self.finished {
+            if !std::mem::replace(&mut self.yielded, true) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.yielded = false;
+            if self.started {
+                self.long.begin();
+            }
             self.encode();
         }
         if let Some(seat) = &self.seat {
             seat.moved();
         }
         let frame = self.encoded.split_to(self.encoded.len().min(FRAME_BYTES));
-        (!frame.is_empty()).then_some(frame)
+        Poll::Ready((!frame.is_empty()).then_some(frame))
     }
 
     /// Encodes the next objects, behind what is left of the last ones.
@@ -192,6 +196,37 @@ impl ListBody {
             self.encoder.write_list_tail(self.any, &mut out);
         }
         self.encoded = out.into();
+    }
+}
+
+/// An answer of more than one stretch, as its connection sees it.
+struct LongAnswer {
+    is: bool,
+    length: Option<Arc<Length>>,
+}
+
+impl LongAnswer {
+    fn measure(&mut self, length: &Arc<Length>) {
+        if self.is {
+            length.began();
+        }
+        self.length = Some(length.clone());
+    }
+
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.is, true)
+            && let Some(length) = &self.length
+        {
+            length.began();
+        }
+    }
+}
+
+impl Drop for LongAnswer {
+    fn drop(&mut self) {
+        if let Some(length) = self.length.take().filter(|_| self.is) {
+            length.ended();
+        }
     }
 }
 
@@ -224,6 +259,8 @@ pub async fn find(rq: &Request<'_>, options: &ListOptions, filter: Filter) -> Ap
     let cache = rq.cache().await?;
     let snapshot = cache.snapshot(applied);
     let meta = ListMeta { resource_version: snapshot.revision, ..ListMeta::default() };
+    // The range has no other namespace.
+    let filter = Filter { namespace: String::new(), ..filter };
     let source = Source::Snapshot { snapshot, filter, next: Bound::Included(range.start), end: range.end };
     Ok(Found { meta, source })
 }

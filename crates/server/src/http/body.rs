@@ -2,6 +2,7 @@
 //! large answer or a slow reader costs a chunk of memory, not the whole answer.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bailiwick_flowcontrol::Seat;
@@ -11,6 +12,7 @@ use futures::stream::BoxStream;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::aggregation::ProxiedBody;
+use super::lanes::Length;
 use crate::handlers::list::ListBody;
 use crate::handlers::watch::WatchBody;
 
@@ -69,6 +71,16 @@ impl ResponseBody {
             Self::List(_) => true,
             Self::Audited(audited) => audited.inner().is_list(),
             _ => false,
+        }
+    }
+
+    /// Lets the connection know when the answer turns out to be long.
+    pub fn measure(&mut self, length: &Arc<Length>) {
+        match self {
+            Self::List(list) => list.measure(length),
+            Self::Gzip(gzip) => gzip.inner_mut().measure(length),
+            Self::Audited(audited) => audited.inner_mut().measure(length),
+            Self::Full(_) | Self::Watch(_) | Self::Stream(_) | Self::Document(_) | Self::Proxied(_) => {}
         }
     }
 

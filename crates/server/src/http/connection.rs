@@ -19,6 +19,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
 
 use super::corked::{Cork, GATHERED_BYTES_MAX, cork};
+use super::lanes::{Lanes, Length};
 use super::listener::Limits;
 use super::streams::{StreamExecutor, Streams};
 use crate::server::{ApiServer, Connection};
@@ -43,6 +44,7 @@ pub struct Shared {
     pub limits: Limits,
     /// Says that the listener ends.
     pub stopped: watch::Receiver<bool>,
+    pub lanes: Lanes,
 }
 
 /// Serves a connection to its end.
@@ -65,23 +67,29 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: &Shared) {
     let connection = Arc::new(Connection::new(Some(peer), certificates));
     let executor = StreamExecutor::default();
     let (marks, server) = (executor.clone(), shared.server.clone());
+    let length = Arc::<Length>::default();
+    let measured = length.clone();
     let service = service_fn(move |request| {
         let (server, connection, streaming) = (server.clone(), connection.clone(), marks.mark());
-        async move {
-            let response = server.handle(request, connection).await;
+        let length = measured.clone();
+        // In a box of its own: it is not moved about while hyper sets up the stream, and a watch does not keep the room
+        // that answering its request once took.
+        Box::pin(async move {
+            let mut response = server.handle(request, connection).await;
+            response.body_mut().measure(&length);
             if response.body().is_streamed() {
                 streaming.begin();
             }
             Ok::<_, std::convert::Infallible>(response)
-        }
+        })
     });
     let (corked, cork) = cork(stream);
     let builder = builder(&shared.limits, executor.clone());
     let serving = builder.serve_connection_with_upgrades(TokioIo::new(corked), service);
     let serving = Box::pin(serving.into_owned());
     let end = End::new(&serving, |serving| serving.graceful_shutdown(), shared);
-    let turns = Turns { serving, streams: Streams::new(executor.clone()), cork, waited: false, executor, end };
-    if let Err(error) = turns.await {
+    let turns = Turns { serving, streams: Streams::new(executor.clone()), cork, waited: false, executor, end, length };
+    if let Err(error) = shared.lanes.run(turns, |turns| &*turns.length).await {
         tracing::debug!(%peer, %error, "connection ended");
     }
 }
@@ -165,6 +173,7 @@ struct Turns<C, S> {
     waited: bool,
     executor: StreamExecutor,
     end: End<C>,
+    length: Arc<Length>,
 }
 
 impl<C, S, E> Future for Turns<C, S>

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
+use super::lanes::Lanes;
 use super::connection::{self, Shared};
 use crate::server::ApiServer;
 
@@ -100,7 +101,7 @@ impl Listener {
 
     async fn accept_loop(self, server: Arc<ApiServer>, mut stopped: watch::Receiver<bool>) {
         let (tls, limits) = (self.tls.clone(), self.limits.clone());
-        let shared = Arc::new(Shared { server: server.clone(), tls, limits, stopped: stopped.clone() });
+        let shared = Arc::new(Shared { server: server.clone(), tls, limits, stopped: stopped.clone(), lanes: Lanes::default() });
         let slots = Arc::new(Semaphore::new(self.limits.connections_max));
         loop {
             let accepted = tokio::select! {

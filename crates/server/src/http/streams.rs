@@ -15,7 +15,19 @@ use futures::task::AtomicWaker;
 
 use crate::wake;
 
-type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A request and its answer. Counts as open until it is dropped.
+struct Stream {
+    running: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _open: Open,
+}
+
+impl Future for Stream {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.get_mut().running.as_mut().poll(cx)
+    }
+}
 
 /// Says of one request whether its answer is a long stream. The request's handler sets it.
 #[derive(Clone, Default)]
@@ -101,16 +113,11 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for StreamE
             handover.open += 1;
             handover.starting.take().unwrap_or_default()
         };
-        let open = Open(self.clone());
-        let stream = Box::pin(async move {
-            let _open = open;
-            stream.await;
-        });
+        let stream = Stream { running: Box::pin(stream), _open: Open(self.clone()) };
         tokio::spawn(Request { stream: Some(stream), mark, executor: self.clone() });
     }
 }
 
-/// Counts a stream as open until it is dropped.
 struct Open(StreamExecutor);
 
 impl Drop for Open {
@@ -132,7 +139,7 @@ impl Future for Request {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let Some(stream) = &mut this.stream else { return Poll::Ready(()) };
-        if stream.as_mut().poll(cx).is_ready() {
+        if Pin::new(stream).poll(cx).is_ready() {
             return Poll::Ready(());
         }
         if !this.mark.has_begun() {

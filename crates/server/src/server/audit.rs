@@ -259,6 +259,10 @@ impl AuditedBody {
         &self.inner
     }
 
+    pub fn inner_mut(&mut self) -> &mut ResponseBody {
+        &mut self.inner
+    }
+
     pub fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
         let polled = http_body::Body::poll_frame(Pin::new(&mut self.inner), cx);
         match &polled {

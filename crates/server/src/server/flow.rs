@@ -1,7 +1,7 @@
 //! Where a request waits for its turn: after we know who asks, before we look whether they may.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,8 +117,7 @@ fn go_duration(text: &str) -> Option<Duration> {
 }
 
 /// Does `work` with a turn to compute, until it first waits for something.
-pub(super) async fn computing<F: Future>(mut turn: Option<Turn>, work: F) -> F::Output {
-    let mut work = pin!(work);
+pub(super) async fn computing<F: Future>(mut turn: Option<Turn>, mut work: Pin<&mut F>) -> F::Output {
     poll_fn(move |cx| {
         let polled = work.as_mut().poll(cx);
         drop(turn.take());

@@ -100,9 +100,9 @@ impl ApiServer {
         self.tenants.as_ref()
     }
 
-    /// Drops control planes of projects that nobody has used for `idle`.
-    pub fn drop_idle_tenants(&self, idle: Duration) -> usize {
-        self.tenants.as_ref().map_or(0, |tenants| tenants.drop_idle(&self.caches, idle))
+    /// Drops control planes of projects that nobody has used for `idle`, and of more than `open_max` the longest unused.
+    pub fn drop_idle_tenants(&self, idle: Duration, open_max: usize) -> usize {
+        self.tenants.as_ref().map_or(0, |tenants| tenants.drop_idle(&self.caches, idle, open_max))
     }
 
     /// Removes everything a control plane has stored; how many keys that were. The one write that is not made up of requests:

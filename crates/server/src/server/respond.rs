@@ -146,7 +146,8 @@ impl Exchange {
         let received = (received, self.audit_id.to_str().unwrap_or_default());
         let recorder = Recorder::new(auditor, &self.audit, parts, info, connection, sender, received);
         let Some(recorder) = recorder else { return Ok(()) };
-        let recorded = recorder.received().await;
+        // Boxed, here and below: requests that are not recorded do not carry the room for it.
+        let recorded = Box::pin(recorder.received()).await;
         self.recorder = Some(recorder);
         recorded
     }
@@ -154,7 +155,7 @@ impl Exchange {
     /// Serving the request panicked, which is the last that is recorded of it.
     pub async fn panicked(&mut self) {
         if let Some(recorder) = self.recorder.take() {
-            recorder.panicked(&self.audit).await;
+            Box::pin(recorder.panicked(&self.audit)).await;
         }
     }
 
@@ -165,7 +166,7 @@ impl Exchange {
             Err(error) => (failure(&error, parts, query), Some(error)),
         };
         if let Some(recorder) = self.recorder.take() {
-            recorder.answered(&self.audit, &mut answer, error.as_ref()).await;
+            Box::pin(recorder.answered(&self.audit, &mut answer, error.as_ref())).await;
         }
         let gzipped = compress(&mut answer, parts).await;
         if parts.method == Method::HEAD {
