@@ -277,7 +277,8 @@ impl Contender {
         let started = before.elapsed().as_secs_f64() * 1000.0;
         std::thread::sleep(Duration::from_secs(5));
         let pids = running.pids();
-        let memory = pids.iter().map(|pid| rss_mib(*pid)).sum();
+        let memory = |of: &str| pids.iter().map(|pid| memory_mib(*pid, of)).sum();
+        let (resident, own) = (memory("VmRSS:"), memory("RssAnon:"));
         let cpu = || pids.iter().map(|pid| cpu_seconds(*pid)).sum::<f64>();
         let idle = cpu();
         std::thread::sleep(Duration::from_secs(10));
@@ -286,7 +287,9 @@ impl Contender {
             |scenario: &str, figure, value| Row { scenario: scenario.into(), figure, value, better: Better::Less };
         let rows = vec![
             row("cold start to ready", "ms", started),
-            row("idle", "RSS MiB", memory),
+            row("idle", "RSS MiB", resident),
+            // Without the program's own pages, which the kernel takes back when it needs them.
+            row("idle", "of it own memory, MiB", own),
             row("idle", "CPU % of a core", percent),
         ];
         Ok(Self { name, running, rows })
@@ -390,8 +393,13 @@ fn many_objects(binary: &Path, loadgen: &Path, objects: u32) -> Result<()> {
 }
 
 fn rss_mib(pid: u32) -> f64 {
+    memory_mib(pid, "VmRSS:")
+}
+
+/// The kind of memory that the kernel calls `of`.
+fn memory_mib(pid: u32, of: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(of));
     line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or_default() / 1024.0
 }
 

@@ -143,7 +143,10 @@ impl Definitions {
             }
         }
         self.api_services.seen(&name, &as_json(definition));
-        self.queue.add(name);
+        let approval = conditions::api_approval(&definition.spec.group, definition.annotations());
+        if approval.is_some() || !is_settled(definition) {
+            self.queue.add(name);
+        }
     }
 
     fn listed(&self) {

@@ -8,23 +8,23 @@
 //! roles say who may `get` which of them. Objects that exist without being stored, such as the default roles nobody
 //! changed, are not among them.
 
+mod list;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_machinery::query::Query;
-use bailiwick_machinery::resource::Storage;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_store::{self as store, Change, KeyRange, KeyValue, RangeRequest, Revision, WatchItem};
 use bytes::Bytes;
 use futures::StreamExt;
 use http::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cache::{KeyLayout, Object};
 use crate::http::ResponseBody;
 use crate::registry::TenantId;
-use crate::request_info::RequestInfo;
 use crate::server::{Answer, ApiServer, store_error};
 use crate::tenants::ProjectIdentity;
 
@@ -72,7 +72,7 @@ pub(crate) async fn answer(
     }
     Some(match rest {
         "metadata" => stream(server, scope, query),
-        _ => list(server, &scope, rest, query).await,
+        _ => list::list(server, &scope, rest, query).await,
     })
 }
 
@@ -287,61 +287,10 @@ fn metadata(kv: &KeyValue, key: &Key<'_>, revision: Revision) -> Option<Vec<u8>>
     Some(out)
 }
 
-/// Lists a collection in all projects.
-async fn list(server: &Arc<ApiServer>, scope: &Scope, rest: &str, query: &Query) -> ApiResult<Answer> {
-    let info = RequestInfo::parse(&Method::GET, &format!("/{rest}"), query);
-    let registry = server.root().registry.load();
-    let served = registry.get(&info.group, &info.version, &info.resource);
-    let served = served.filter(|served| info.verb == "list" && served.resource.native.is_some());
-    let Some(served) = served else { return Ok(Answer::page_not_found()) };
-    let Storage::Stored(stored) = &served.resource.storage else { return Ok(Answer::page_not_found()) };
-    let group = if stored.group.is_empty() { "core" } else { &stored.group };
-    let mut projects = server.tenants().map(|tenants| tenants.projects()).unwrap_or_default();
-    projects.retain(|(_, project)| scope.has(project));
-    projects.sort_by(|a, b| a.1.name.cmp(&b.1.name));
-    let store = server.caches().store();
-    let mut at = None;
-    let mut items: Vec<Value> = Vec::new();
-    for (tenant, project) in &projects {
-        let mut prefix = format!("{}/{group}/{}/", tenant.as_str(), stored.resource);
-        if !info.namespace.is_empty() && served.resource.namespaced() {
-            prefix.push_str(&format!("{}/", info.namespace));
-        }
-        let request = RangeRequest { range: KeyRange::prefix(prefix), at, limit: None };
-        let read = store.range(request).await.map_err(|error| store_error(&error))?;
-        at.get_or_insert(read.revision);
-        for kv in read.entries.iter().filter(|kv| !kv.value.is_empty()) {
-            let Some(key) = Key::parse(&kv.key) else { continue };
-            let Ok(object) = Object::parse(kv, key.layout(), &[]) else { continue };
-            let mut value = served.present_value(&Arc::new(object)).await?;
-            value["metadata"]["selfLink"] = self_link(&info, &project.name, &value).into();
-            items.push(value);
-        }
-    }
-    let at = match at {
-        Some(at) => at,
-        None => store.revision().await.map_err(|error| store_error(&error))?,
-    };
-    let list = json!({
-        "kind": served.resource.list_kind, "apiVersion": served.api_version,
-        "metadata": {"resourceVersion": at.to_string()}, "items": items,
-    });
-    Ok(Answer::new(200, "application/json", ResponseBody::full(list.to_string())))
-}
-
-/// Where an object is: this is how a reader tells which project it belongs to.
-fn self_link(info: &RequestInfo, project: &str, object: &Value) -> String {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    let base = if info.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", info.group) };
-    let namespace = match text("namespace").as_str() {
-        "" => String::new(),
-        namespace => format!("/namespaces/{namespace}"),
-    };
-    format!("/projects/{project}{base}/{}{namespace}/{}/{}", info.version, info.resource, text("name"))
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn entry(key: &'static str, value: &'static str) -> KeyValue {

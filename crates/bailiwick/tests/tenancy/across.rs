@@ -47,3 +47,33 @@ async fn the_roots_roles_say_who_may_read_across() {
     }
     assert_eq!(platform.send(Who::Admin, "DELETE", path, Value::Null).await.0, 405);
 }
+
+#[tokio::test]
+async fn lists_across_projects_have_pages_and_selectors() {
+    let platform = Platform::with(&["p1", "p2"]).await;
+    for (project, names) in [("p1", ["a", "b"]), ("p2", ["a", "c"])] {
+        for name in names {
+            platform.map(&format!("/projects/{project}"), name).await;
+        }
+    }
+    let path = "/projects/*/api/v1/namespaces/default/configmaps";
+    assert_eq!(platform.names(&format!("{path}?fieldSelector=metadata.name%3Da")).await, ["a", "a"]);
+    assert_eq!(platform.names(&format!("{path}?labelSelector=tier%3Dgold")).await, [""; 0]);
+    let (mut pages, mut next) = (Vec::new(), String::new());
+    loop {
+        let query = if next.is_empty() { String::new() } else { format!("&continue={next}") };
+        let page = platform.get(&format!("{path}?limit=3{query}")).await.1;
+        let names = page["items"].as_array().expect("items").iter().map(|item| item["metadata"]["name"].clone());
+        pages.push(Value::Array(names.collect()));
+        match page["metadata"]["continue"].as_str() {
+            Some(token) => next = token.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(pages, [json!(["a", "b", "a"]), json!(["c"])]);
+    let (status, refusal) = platform.get(&format!("{path}?continue=nonsense")).await;
+    assert_eq!((status, &refusal["reason"]), (400, &json!("BadRequest")));
+    let foreign = platform.get("/projects/p1/api/v1/namespaces/default/configmaps?limit=1").await.1;
+    let foreign = foreign["metadata"]["continue"].as_str().expect("more").to_owned();
+    assert_eq!(platform.get(&format!("{path}?continue={foreign}")).await.0, 400, "a token of one project");
+}

@@ -11,8 +11,8 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::aggregation::ProxiedBody;
 use super::lanes::Length;
+use crate::aggregation::ProxiedBody;
 use crate::handlers::list::ListBody;
 use crate::handlers::watch::WatchBody;
 

@@ -8,8 +8,8 @@ use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use super::lanes::Lanes;
 use super::connection::{self, Shared};
+use super::lanes::Lanes;
 use crate::server::ApiServer;
 
 /// Bounds on what connections may cost.
@@ -101,7 +101,8 @@ impl Listener {
 
     async fn accept_loop(self, server: Arc<ApiServer>, mut stopped: watch::Receiver<bool>) {
         let (tls, limits) = (self.tls.clone(), self.limits.clone());
-        let shared = Arc::new(Shared { server: server.clone(), tls, limits, stopped: stopped.clone(), lanes: Lanes::default() });
+        let shared =
+            Arc::new(Shared { server: server.clone(), tls, limits, stopped: stopped.clone(), lanes: Lanes::default() });
         let slots = Arc::new(Semaphore::new(self.limits.connections_max));
         loop {
             let accepted = tokio::select! {
