@@ -96,6 +96,12 @@ impl Scanner<'_> {
         self.put_together(subject, registration, survey)
     }
 
+    /// Looks at DNS alone, with registration data that is known from before.
+    pub async fn scan_dns(&self, subject: Subject, known: Registration) -> Scan {
+        let survey = self.authorities.survey(&self.from, &subject.registered, RecordKind::Ns).await;
+        self.put_together(subject, Ok(known), survey)
+    }
+
     fn put_together(
         &self,
         subject: Subject,

@@ -12,7 +12,7 @@ use crate::name::{DomainName, Subject};
 use crate::plan::analysis::{Analysis, Cached, Live, analyze, questions};
 use crate::plan::{Aim, Host, Plan, Wish, ZoneFacts};
 use crate::provider::detect;
-use crate::registration::Registrations;
+use crate::registration::{Registration, Registrations};
 use crate::registration::exchange::Network;
 use crate::scan::{Scan, Scanner};
 use crate::seams::{Clock, Net, Roots, VantagePoint};
@@ -63,13 +63,21 @@ impl Toolbox {
 
     /// Everything about the domain that a name is in.
     pub async fn scan(&self, subject: Subject) -> Scan {
-        let scanner = Scanner {
+        self.scanner().scan(subject).await
+    }
+
+    /// The same with registration data that is known from before: registries are asked rarely, DNS often.
+    pub async fn scan_dns(&self, subject: Subject, known: Registration) -> Scan {
+        self.scanner().scan_dns(subject, known).await
+    }
+
+    fn scanner(&self) -> Scanner<'_> {
+        Scanner {
             authorities: &*self.surveyor,
             registrations: &self.registrations,
             clock: &*self.clock,
             from: self.here(),
-        };
-        scanner.scan(subject).await
+        }
     }
 
     /// Looks for a proof, in DNS from every vantage point and on the site.
