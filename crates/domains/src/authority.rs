@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::DomainName;
 use crate::seams::VantagePoint;
 
-pub use surveyor::Surveyor;
+pub use surveyor::{CachedAnswer, Surveyor};
 
 /// The record types that are asked for here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

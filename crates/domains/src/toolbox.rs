@@ -9,11 +9,11 @@ use crate::authority::{Authorities, RecordKind, Survey, Surveyor};
 use crate::dial::{Dialer, Hosts, Reach};
 use crate::https::{HttpClient, HttpError};
 use crate::name::{DomainName, Subject};
-use crate::plan::analysis::{Analysis, Cached, Live, analyze, questions};
+use crate::plan::analysis::{Analysis, Cached, Live, analyze, live_now, questions};
 use crate::plan::{Aim, Host, Plan, Wish, ZoneFacts};
 use crate::provider::detect;
-use crate::registration::{Registration, Registrations};
 use crate::registration::exchange::Network;
+use crate::registration::{Registration, Registrations};
 use crate::scan::{Scan, Scanner};
 use crate::seams::{Clock, Net, Roots, VantagePoint};
 use crate::verification::{Challenge, Verdict, Verifier};
@@ -127,11 +127,33 @@ impl Toolbox {
 
     /// What is live of a plan, asked of every server; `cached` is what resolvers have of it.
     pub async fn analyze(&self, plan: &Plan, cached: Vec<Cached>) -> Analysis {
+        let surveys = self.surveys(plan).await;
+        analyze(plan, &Live { surveys, cached }, self.clock.now())
+    }
+
+    /// The same, with what public resolvers have. They are asked only for what is live: asking for a name that does not
+    /// exist yet would make them remember that.
+    pub async fn analyze_with_caches(&self, plan: &Plan) -> Analysis {
+        let mut live = Live { surveys: self.surveys(plan).await, cached: Vec::new() };
+        let first = analyze(plan, &live, self.clock.now());
+        for (name, kind) in live_now(&first) {
+            let answers = self.surveyor.caches(&name, kind).await;
+            live.cached.extend(answers.into_iter().map(|answer| Cached {
+                resolver: answer.resolver,
+                name: name.clone(),
+                kind,
+                values: answer.values,
+                ttl_left: answer.ttl_left,
+            }));
+        }
+        analyze(plan, &live, self.clock.now())
+    }
+
+    async fn surveys(&self, plan: &Plan) -> Vec<Survey> {
         let here = self.here();
         let asked = questions(plan);
         let surveys = join_all(asked.iter().map(|(name, kind)| self.surveyor.survey(&here, name, *kind))).await;
-        let live = Live { surveys: surveys.into_iter().filter_map(Result::ok).collect(), cached };
-        analyze(plan, &live, self.clock.now())
+        surveys.into_iter().filter_map(Result::ok).collect()
     }
 }
 

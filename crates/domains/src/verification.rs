@@ -11,7 +11,7 @@ pub mod slip;
 pub mod standing;
 pub mod verifier;
 
-pub use challenge::{Challenge, Method, Scope};
+pub use challenge::{Challenge, Method, Scope, system_random};
 pub use decision::{Evidence, Finding, Verdict};
 pub use slip::Slip;
 pub use verifier::Verifier;

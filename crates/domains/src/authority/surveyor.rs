@@ -12,11 +12,21 @@ use crate::dial::Hosts;
 use crate::dnssec;
 use crate::engine::Engine;
 use crate::name::DomainName;
+use crate::recursive::{self, Via};
 use crate::resolve::{Reply, Resolution, Run, Says, Thoroughness};
 use crate::seams::{Clock, Net, Roots, VantagePoint};
 use crate::transport::{TlsTrust, TransportOptions};
 use crate::verdict::judge;
 use crate::wire::{Name, Question, RData, RecordType, Section, parse_name, rdata_text, show_name};
+
+/// What a resolver answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CachedAnswer {
+    pub resolver: String,
+    /// Empty for "does not exist".
+    pub values: Vec<RecordValue>,
+    pub ttl_left: u32,
+}
 
 /// Asks with one engine for each vantage point.
 pub struct Surveyor {
@@ -46,6 +56,26 @@ impl Surveyor {
     /// The engine of the first vantage point.
     pub fn first_engine(&self) -> Option<&Engine> {
         self.engines.get(&self.first)
+    }
+
+    /// What public resolvers answer to a question, from the first vantage point: the values that they have, none for
+    /// "does not exist", and how long they will have them. Who does not answer is left out.
+    pub async fn caches(&self, name: &DomainName, kind: RecordKind) -> Vec<CachedAnswer> {
+        let (Some(engine), Ok(owner)) = (self.first_engine(), parse_name(name.as_str())) else { return Vec::new() };
+        let question = Question::new(owner.clone(), record_type(kind));
+        let resolvers = engine.roots().resolvers.clone();
+        let asked = resolvers.iter().map(|resolver| recursive::ask(engine, resolver, &question, Via::Udp));
+        let exchanges = futures::future::join_all(asked).await;
+        let answers = resolvers.iter().zip(&exchanges).filter_map(|(resolver, exchange)| {
+            let answer = exchange.answer()?;
+            let here = answer.section(Section::Answer).iter().filter(|found| found.name == owner);
+            let records: Vec<Record> = here.filter_map(record).filter(|found| found.kind == kind).collect();
+            let negative = answer.negative_soa().map(|(soa, _)| soa.ttl);
+            let ttl_left = records.iter().map(|found| found.ttl).min().or(negative)?;
+            let values = records.into_iter().map(|found| found.value).collect();
+            Some(CachedAnswer { resolver: resolver.name.clone(), values, ttl_left })
+        });
+        answers.collect()
     }
 
     async fn ask(&self, from: &VantagePoint, name: &DomainName, kind: RecordKind) -> Result<Survey, String> {

@@ -110,6 +110,19 @@ pub fn questions(plan: &Plan) -> Vec<(DomainName, RecordKind)> {
     questions
 }
 
+/// The names and types that are live as planned, each once.
+pub fn live_now(analysis: &Analysis) -> Vec<(DomainName, RecordKind)> {
+    let mut live = Vec::new();
+    for report in analysis.records.iter().filter(|report| report.state == State::Match) {
+        if let Some(kind) = report.record.kind.served()
+            && !live.contains(&(asked_name(&report.record), kind))
+        {
+            live.push((asked_name(&report.record), kind));
+        }
+    }
+    live
+}
+
 /// A wildcard is asked for by a name that nobody has.
 fn asked_name(record: &PlannedRecord) -> DomainName {
     if record.host.wildcard {
