@@ -6,7 +6,7 @@ mod compatibility;
 mod definition;
 pub(crate) mod diff;
 pub(crate) mod exchange;
-mod generated;
+pub(crate) mod generated;
 mod golden;
 mod hook_server;
 pub(crate) mod mask;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{bench, conformance, dependencies, kubectl, real_crds, setup, test_run};
+use xtask::{bench, chaos, conformance, dependencies, kubectl, real_crds, setup, test_run};
 
 /// Commands for people who work on Bailiwick.
 #[derive(Parser)]
@@ -24,6 +24,8 @@ enum Command {
     Dependencies,
     /// Measure us beside kube-apiserver + etcd with the load generator, and print the ratios.
     Bench(bench::Args),
+    /// Kill, stop and pause three servers and three etcd members under load, and check that every promise holds.
+    Chaos(chaos::Args),
     /// Run scripts of real kubectl commands, in three minors, and compare with what they print against kube-apiserver.
     Kubectl(kubectl::Args),
     /// Apply real CustomResourceDefinitions of other projects and their samples, and compare with kube-apiserver's answers.
@@ -37,6 +39,7 @@ fn main() -> Result<()> {
         Command::Conformance(args) => conformance::run(&args),
         Command::Dependencies => dependencies::run(),
         Command::Bench(args) => bench::run(&args),
+        Command::Chaos(args) => chaos::run(&args),
         Command::Kubectl(args) => kubectl::run(&args),
         Command::RealCrds(args) => real_crds::run(&args),
     }

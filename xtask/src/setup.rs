@@ -63,6 +63,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let Err(error) = promtool(&dir) {
         println!("promtool could not be had, the alerts of deploy/ will not be checked: {error:#}");
     }
+    if let Err(error) = faketime(&dir) {
+        println!("libfaketime could not be had, tests with a jumping clock will be skipped: {error:#}");
+    }
     println!("tools are in {}", dir.display());
     Ok(())
 }
@@ -120,21 +123,27 @@ fn npm(program: &str, tools: &Path) -> Result<()> {
     Ok(std::fs::rename(beside, package)?)
 }
 
-/// Takes promtool out of Debian's package of Prometheus, unless it is there. Installs nothing in the system.
+/// Takes promtool out of Debian's package of Prometheus, unless it is there.
 fn promtool(tools: &Path) -> Result<()> {
-    let program = tools.join("promtool");
-    if program.is_file() {
+    out_of_debian(tools, "prometheus", "usr/bin/promtool", "promtool")
+}
+
+/// Takes the library that sets a program's clock out of Debian's package, unless it is there.
+fn faketime(tools: &Path) -> Result<()> {
+    out_of_debian(tools, "libfaketime", "usr/lib/*/faketime/libfaketime.so.1", "libfaketime.so.1")
+}
+
+/// Takes `file` out of a Debian package and calls it `name`, unless it is there. Installs nothing in the system.
+fn out_of_debian(tools: &Path, package: &str, file: &str, name: &str) -> Result<()> {
+    if tools.join(name).is_file() {
         return Ok(());
     }
-    println!("fetching promtool …");
-    let scratch = tools.join("promtool.new");
+    println!("fetching {name} …");
+    let scratch = tools.join(format!("{name}.new"));
     std::fs::create_dir_all(&scratch)?;
-    let script = "apt-get download prometheus && dpkg -x prometheus_*.deb . && mv usr/bin/promtool ../promtool";
-    let status = std::process::Command::new("sh").args(["-c", script]).current_dir(&scratch).status();
+    let script = format!("apt-get download {package} && dpkg -x {package}_*.deb . && mv {file} ../{name}");
+    let status = std::process::Command::new("sh").args(["-c", &script]).current_dir(&scratch).status();
     std::fs::remove_dir_all(&scratch)?;
-    anyhow::ensure!(
-        status.context("running apt-get")?.success(),
-        "no package prometheus (Debian and its kin have one)"
-    );
+    anyhow::ensure!(status.context("running apt-get")?.success(), "no package {package} (Debian and its kin have one)");
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Pki::ensure`] makes what is missing and renews what nears its end; it never replaces a key that exists. Every file
 //! is written whole or not at all, keys are readable by their owner only. A CA certificate without its key is an error:
-//! making another CA would silently lock out everybody who trusts the first.
+//! making another CA would silently lock out everybody who trusts the first. Several servers may share the directory.
 
 mod certificates;
 mod files;
@@ -128,6 +128,7 @@ impl Pki {
     /// Makes or loads everything under `directory`.
     pub fn ensure(directory: &Path, names: &ServingNames, now: Timestamp) -> Result<Self, PkiError> {
         files::ensure_directory(directory)?;
+        let _alone = files::DirectoryLock::take(directory)?;
         let (ca_pem, ca) = ensure_ca(directory, "ca", &certificates::authority("bailiwick-ca", now), now)?;
         let serving = ensure_leaf(directory, "apiserver", &certificates::serving(names, now)?, &ca_pem, &ca, now)?;
         let admin = ensure_leaf(directory, "admin", &certificates::admin(now), &ca_pem, &ca, now)?;
@@ -140,6 +141,9 @@ impl Pki {
 
     /// Writes the administrator's kubeconfig, readable by its owner only.
     pub fn write_admin_kubeconfig(&self, path: &Path, server_url: &str) -> Result<(), PkiError> {
+        if let Some(directory) = path.parent() {
+            files::ensure_directory(directory)?;
+        }
         files::write_secret(path, &admin_kubeconfig(server_url, &self.ca_pem, &self.admin))
     }
 }
@@ -164,6 +168,7 @@ impl FrontProxyPki {
     /// Makes or loads the authority and the certificate under `directory`.
     pub fn ensure(directory: &Path, now: Timestamp) -> Result<Self, PkiError> {
         files::ensure_directory(directory)?;
+        let _alone = files::DirectoryLock::take(directory)?;
         let authority = certificates::authority("front-proxy-ca", now);
         let (ca_pem, ca) = ensure_ca(directory, "front-proxy-ca", &authority, now)?;
         let params = certificates::client(Self::CLIENT_NAME, now);

@@ -71,7 +71,7 @@ use crate::{authentication_trust, bootstrap, controllers, definitions, rbac_feed
 /// Why a control plane could not start. The text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the store cannot be opened: {0}")]
+    #[error("the store cannot be opened: {0}{advice}", advice = store::advice(.0))]
     Store(#[from] bailiwick_store::Error),
     #[error("certificates and keys: {0}")]
     Pki(#[from] PkiError),
@@ -112,6 +112,8 @@ pub enum Error {
 /// A control plane to be; see [`ControlPlane::builder`].
 pub struct Builder {
     data_dir: PathBuf,
+    /// `pki` in the data directory, if nothing is said.
+    pki_dir: Option<PathBuf>,
     listen: SocketAddr,
     store: StoreOptions,
     resources: Vec<Resource>,
@@ -154,6 +156,7 @@ impl ControlPlane {
     pub fn builder(data_dir: impl Into<PathBuf>) -> Builder {
         Builder {
             data_dir: data_dir.into(),
+            pki_dir: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             store: StoreOptions::Embedded(embedded::Options::default()),
             resources: bailiwick_api::native_resources(),
@@ -183,6 +186,13 @@ impl Builder {
     /// The address to serve on; port 0 picks a free one.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = address;
+        self
+    }
+
+    /// Where the CA, certificates and the service-account key are kept, instead of `pki` in the data directory. Servers on
+    /// one etcd must have the same, by sharing the directory or by copies.
+    pub fn pki_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.pki_dir = Some(directory.into());
         self
     }
 
@@ -312,7 +322,7 @@ impl Builder {
         let wanted = self.useful_controllers();
         let now = Timestamp::now();
         let names = ServingNames::default().with(&self.listen.ip().to_string()).with_own_hostname();
-        let pki_dir = self.data_dir.join("pki");
+        let pki_dir = self.pki_dir.clone().unwrap_or_else(|| self.data_dir.join("pki"));
         let pki = Pki::ensure(&pki_dir, &names, now)?;
         let store::Opened { store, embedded } = self.store.open(&self.data_dir).await?;
         let encrypted = self.encryption.wrap(store, &self.store, &self.data_dir).await?;
@@ -339,6 +349,7 @@ impl Builder {
         let authorizers = std::mem::take(&mut self.parts.authorizers);
         let authorization = self.authorization_options().build(rbac, stored_roles, authorizers)?;
         let signing = self.authentication.signing(&pki)?;
+        self.authentication.service_accounts.settle_issuers(&self.store, &url);
         let authentication = self.authentication.build(&pki, &lookup, roots, &url, &mut self.parts)?;
         let project_authorization = self.authorization_options();
         let endpoint_maps = Arc::new(StoredEndpointMaps::new(&registry, &caches));

@@ -18,6 +18,9 @@ use tokio::time::Instant;
 use crate::error::{is_already_there, is_conflict};
 use crate::{Options, run};
 
+/// How long an ending leader tries to let go of its lease.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Which lease, who asks for it, and how long things take.
 #[derive(Clone, Debug)]
 pub struct LeaderElection {
@@ -84,7 +87,10 @@ pub async fn run_elected(
         drop(stop);
         if told_to_end {
             work.await;
-            candidate.release().await;
+            // With a store that does not answer the next leader waits for the lease to expire, and we do not wait at all.
+            if tokio::time::timeout(RELEASE_TIMEOUT, candidate.release()).await.is_err() {
+                tracing::warn!("the lease of the controllers was not released in time");
+            }
             return;
         }
         tracing::warn!(identity = candidate.election.identity, "no longer leading: the controllers end here");

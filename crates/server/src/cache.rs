@@ -9,6 +9,8 @@ mod event;
 mod feed;
 mod object;
 mod resource;
+#[cfg(test)]
+mod tests;
 mod watcher;
 
 pub use base::BaseObjects;

@@ -480,7 +480,11 @@ pub(crate) fn store_error(error: &store::Error) -> ApiError {
         }
         store::Error::NoSpace(_) => {
             tracing::error!(%error, "store is out of space");
-            ApiError::new(507, "InsufficientStorage", "the store is out of space")
+            ApiError::new(
+                507,
+                "InsufficientStorage",
+                "the store is out of space: reads go on, writes will when there is room again",
+            )
         }
         _ => {
             tracing::error!(%error, "store operation failed");

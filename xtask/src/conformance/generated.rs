@@ -2,7 +2,7 @@
 //! their managedFields and the errors must be equal after every request. The same seed makes the same scripts.
 
 mod content;
-mod random;
+pub(crate) mod random;
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};

@@ -15,6 +15,32 @@ pub(super) fn ensure_directory(path: &Path) -> Result<(), PkiError> {
     DirBuilder::new().recursive(true).mode(OWNER_ONLY_DIRECTORY).create(path).map_err(|source| io(path, source))
 }
 
+/// Held while files of a directory are looked at and made: servers that share it must not each make a CA of their own.
+pub(super) struct DirectoryLock(File);
+
+impl DirectoryLock {
+    /// Waits until nobody else has it. A directory that cannot be written to is not locked: nothing can be made in it.
+    pub(super) fn take(directory: &Path) -> Result<Option<Self>, PkiError> {
+        let path = directory.join(".lock");
+        let file = match OpenOptions::new().write(true).create(true).truncate(false).mode(OWNER_ONLY).open(&path) {
+            Ok(file) => file,
+            Err(error) if matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
+                return Ok(None);
+            }
+            Err(source) => return Err(io(&path, source)),
+        };
+        file.lock().map_err(|source| io(&path, source))?;
+        Ok(Some(Self(file)))
+    }
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing the file lets go of it in any case.
+        let _ = self.0.unlock();
+    }
+}
+
 /// The text of a file; `None` when there is none.
 pub(super) fn read(path: &Path) -> Result<Option<String>, PkiError> {
     match fs::read_to_string(path) {

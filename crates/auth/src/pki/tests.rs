@@ -104,3 +104,14 @@ fn a_debug_print_shows_no_key() {
     let pki = Pki::ensure(directory.path(), &ServingNames::default(), now()).expect("made");
     assert!(!format!("{pki:?}").contains("PRIVATE KEY"));
 }
+
+#[test]
+fn servers_that_share_a_directory_make_one_authority() {
+    let dir = tempfile::tempdir().unwrap();
+    let authorities: Vec<String> = std::thread::scope(|scope| {
+        let start = || Pki::ensure(dir.path(), &ServingNames::default(), now()).unwrap().ca_pem;
+        let servers: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+        servers.into_iter().map(|server| server.join().unwrap()).collect()
+    });
+    assert!(authorities.windows(2).all(|pair| pair[0] == pair[1]));
+}

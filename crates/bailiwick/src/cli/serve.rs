@@ -29,6 +29,10 @@ pub struct Args {
     /// Where the store, certificates and the admin kubeconfig are kept.
     #[arg(long, default_value = "./bailiwick-data")]
     data_dir: PathBuf,
+    /// Where the CA, certificates and the service-account key are kept, instead of <data-dir>/pki. Servers on one etcd share
+    /// it, or copies of its ca.*, front-proxy-ca.* and service-account.key.
+    #[arg(long)]
+    pki_dir: Option<PathBuf>,
     /// The address to serve HTTPS on; port 0 picks a free port, and admin.kubeconfig says which.
     #[arg(long, default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
@@ -98,6 +102,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         .controllers(if args.no_controllers { &[] } else { &Controller::ALL })
         .shutdown_delay(args.shutdown_delay_duration)
         .tracing(args.tracing_config_file.map_or(TracingOptions::Off, TracingOptions::ConfigFile));
+    if let Some(directory) = args.pki_dir {
+        builder = builder.pki_dir(directory);
+    }
     if let Some(authorization) = args.authorization.options()? {
         builder = builder.authorization(authorization);
     }

@@ -53,3 +53,15 @@ impl StoreOptions {
         }
     }
 }
+
+/// What to do about a store that cannot be opened.
+pub(super) fn advice(error: &bailiwick_store::Error) -> &'static str {
+    match error {
+        bailiwick_store::Error::Corrupt(_) => {
+            "\nNothing was changed. If the disk can be trusted again, put a backup into a new data directory \
+             (bailiwick snapshot restore FILE --data-dir DIR) and move this one aside; `bailiwick doctor` looks at the disk."
+        }
+        bailiwick_store::Error::NoSpace(_) => "\nNothing was changed. Make room on that disk and start again.",
+        _ => "",
+    }
+}

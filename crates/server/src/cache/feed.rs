@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use bailiwick_store::{self as store, KeyRange, Op, RangeRequest, Revision, Store, TxnOutcome, WatchItem};
+use bailiwick_store::{
+    self as store, KeyRange, Op, RangeRequest, RangeResponse, Revision, Store, TxnOutcome, WatchItem,
+};
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::{Notify, OnceCell};
 
+use super::resource::Installed;
 use super::{CacheSpec, ResourceCache};
 use crate::registry::TenantId;
 
@@ -18,6 +21,9 @@ const RECONNECT_DELAY: Duration = Duration::from_millis(200);
 
 /// Keys are `<tenant>/<group>/<resource>/…`: this many slashes end the prefix of one resource.
 const PREFIX_SEGMENTS: usize = 3;
+
+/// Resources with more objects are parsed on a thread of their own.
+const OFF_THREAD_ENTRIES: usize = 1000;
 
 type Entry = Arc<OnceCell<Arc<ResourceCache>>>;
 
@@ -136,24 +142,22 @@ impl Caches {
         let cache = Arc::new(ResourceCache::loading(spec.clone()));
         // From here on the feed sets changes aside for this cache, so none is lost between the read and the switch.
         self.fed.write().unwrap_or_else(PoisonError::into_inner).insert(spec.prefix.clone(), cache.clone());
-        let range = KeyRange::prefix(spec.prefix.clone());
-        let loaded = match self.store.range(RangeRequest { range, at: None, limit: None }).await {
-            Ok(loaded) => loaded,
-            Err(error) => {
-                // Nobody will finish this cache, so nothing must be set aside for it any longer.
-                self.fed.write().unwrap_or_else(PoisonError::into_inner).remove(&spec.prefix);
-                return Err(error);
+        let mut unfinished = Unfinished { caches: self, cache: Some(cache.clone()) };
+        loop {
+            let loaded = self.read(&spec.prefix).await?;
+            let installing = cache.clone();
+            if off_thread(loaded.entries.len(), move || installing.install(&loaded)).await? == Installed::Done {
+                break;
             }
-        };
-        let (installing, entries) = (cache.clone(), loaded.entries.len());
-        let install = move || installing.install(&loaded);
-        // Parsing a few objects is quicker than a thread switch; parsing a million must not stall the others.
-        if entries < 1000 {
-            install();
-        } else if let Err(error) = tokio::task::spawn_blocking(install).await {
-            return Err(store::Error::Unavailable(format!("loading a cache failed: {error}")));
         }
+        unfinished.cache = None;
         Ok(cache)
+    }
+
+    /// All of a resource as it is now.
+    async fn read(&self, prefix: &Bytes) -> store::Result<RangeResponse> {
+        let range = KeyRange::prefix(prefix.clone());
+        self.store.range(RangeRequest { range, at: None, limit: None }).await
     }
 
     /// Lets go of a resource that is no longer served, or served otherwise: its watches end, and the next use loads it
@@ -203,8 +207,11 @@ impl Caches {
         loop {
             match self.follow_once().await {
                 Err(error @ store::Error::Compacted { .. }) => {
-                    tracing::error!(%error, "the store forgot changes before they were seen; reading everything again");
-                    self.reset().await;
+                    tracing::warn!(%error, "the store forgot changes before they were seen; reading everything again");
+                    match self.skip_to_present().await {
+                        Ok(()) => continue,
+                        Err(error) => tracing::warn!(%error, "the store cannot be read; trying again"),
+                    }
                 }
                 Err(store::Error::Closed) => return,
                 Err(error) => tracing::warn!(%error, "following the store was interrupted; resuming"),
@@ -244,15 +251,46 @@ impl Caches {
         self.moved.notify_waiters();
     }
 
-    /// Drops all caches and watchers: clients list anew.
-    async fn reset(&self) {
-        self.close_watchers();
-        self.fed.write().unwrap_or_else(PoisonError::into_inner).clear();
-        self.entries.write().unwrap_or_else(PoisonError::into_inner).clear();
-        if let Ok(revision) = self.store.revision().await {
-            self.advance(revision);
+    /// Goes on from the present: every loaded cache is read again and tells its subscribers what is different. Called by
+    /// the feed alone, so no change is applied meanwhile. If it fails it can be called again.
+    async fn skip_to_present(&self) -> store::Result<()> {
+        let present = self.store.revision().await?;
+        let fed: Vec<_> = self.fed.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for cache in fed {
+            if cache.skipped(present) {
+                let loaded = self.read(&cache.spec.prefix).await?;
+                off_thread(loaded.entries.len(), move || cache.catch_up(&loaded)).await?;
+            }
+        }
+        self.advance(present);
+        Ok(())
+    }
+}
+
+/// A cache that is being loaded. If loading ends without success, or is given up, nothing must be set aside for it any
+/// longer.
+struct Unfinished<'a> {
+    caches: &'a Caches,
+    cache: Option<Arc<ResourceCache>>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let Some(cache) = self.cache.take() else { return };
+        let mut fed = self.caches.fed.write().unwrap_or_else(PoisonError::into_inner);
+        if fed.get(&cache.spec.prefix).is_some_and(|fed| Arc::ptr_eq(fed, &cache)) {
+            fed.remove(&cache.spec.prefix);
         }
     }
+}
+
+/// Parsing a few objects is quicker than a thread switch; parsing a million must not stall the others.
+async fn off_thread<T: Send + 'static>(entries: usize, work: impl FnOnce() -> T + Send + 'static) -> store::Result<T> {
+    if entries < OFF_THREAD_ENTRIES {
+        return Ok(work());
+    }
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| store::Error::Unavailable(format!("loading a cache failed: {error}")))
 }
 
 /// The part of a key that names its control plane.

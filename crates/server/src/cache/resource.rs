@@ -73,7 +73,10 @@ impl Snapshot {
 
 struct Ready {
     objects: OrdMap<Bytes, Arc<Object>>,
-    /// The last change applied, or the revision loaded at.
+    /// What was read from the store holds everything up to here; such changes come from the feed once more. Not the same
+    /// as `revision`: one transaction may change several objects of a resource, all at one revision.
+    read_at: Revision,
+    /// The last change applied, or the revision read at.
     revision: Revision,
     watchers: Vec<Arc<Watcher>>,
     subscribers: Vec<Subscriber>,
@@ -83,9 +86,25 @@ struct Ready {
 pub type Subscriber = Box<dyn Fn(&Event) + Send + Sync>;
 
 enum State {
-    /// Changes that arrive while the objects are being read.
-    Loading(Vec<store::Event>),
+    Loading(Loading),
     Ready(Ready),
+}
+
+/// A cache whose objects are being read.
+#[derive(Default)]
+struct Loading {
+    /// Changes that arrive meanwhile.
+    missed: Vec<store::Event>,
+    /// What is read must hold everything up to here, because the feed did not see it.
+    needed: Revision,
+}
+
+/// What came of installing what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Installed {
+    Done,
+    /// The feed skipped changes meanwhile: read again.
+    TooOld,
 }
 
 /// One resource's objects, current to the feed.
@@ -97,7 +116,7 @@ pub struct ResourceCache {
 
 impl ResourceCache {
     pub(super) fn loading(spec: CacheSpec) -> Self {
-        Self { spec, state: RwLock::new(State::Loading(Vec::new())), decisive: AtomicBool::new(false) }
+        Self { spec, state: RwLock::new(State::Loading(Loading::default())), decisive: AtomicBool::new(false) }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -109,19 +128,63 @@ impl ResourceCache {
     }
 
     /// Installs what was read from the store, then the changes that happened meanwhile.
-    pub(super) fn install(&self, loaded: &RangeResponse) {
+    pub(super) fn install(&self, loaded: &RangeResponse) -> Installed {
+        let revision = loaded.revision;
+        let (watchers, subscribers) = (Vec::new(), Vec::new());
+        let mut ready = Ready { objects: self.objects_of(loaded), read_at: revision, revision, watchers, subscribers };
+        let mut state = self.write();
+        if let State::Loading(loading) = &mut *state {
+            if revision < loading.needed {
+                return Installed::TooOld;
+            }
+            for event in std::mem::take(&mut loading.missed) {
+                self.apply_ready(&mut ready, &event, &mut Vec::new());
+            }
+            *state = State::Ready(ready);
+        }
+        Installed::Done
+    }
+
+    fn objects_of(&self, loaded: &RangeResponse) -> OrdMap<Bytes, Arc<Object>> {
         let parse = |kv: &KeyValue| Some((kv.key.clone(), self.spec.parse(kv)?));
         let mut objects: OrdMap<Bytes, Arc<Object>> = loaded.entries.iter().filter_map(parse).collect();
         if let Some(base) = &self.spec.base {
             objects.extend(base.not_among(&loaded.entries).filter_map(parse));
         }
-        let mut ready = Ready { objects, revision: loaded.revision, watchers: Vec::new(), subscribers: Vec::new() };
-        let mut state = self.write();
-        if let State::Loading(missed) = &mut *state {
-            for event in std::mem::take(missed) {
-                self.apply_ready(&mut ready, &event, &mut Vec::new());
+        objects
+    }
+
+    /// Says that the feed did not see changes up to `revision`. A cache that is still loading will read them; for one
+    /// that was loaded the answer is `true`: its objects must be read again and passed to [`ResourceCache::catch_up`].
+    pub(super) fn skipped(&self, revision: Revision) -> bool {
+        match &mut *self.write() {
+            State::Loading(loading) => {
+                loading.missed.clear();
+                loading.needed = revision;
+                false
             }
-            *state = State::Ready(ready);
+            State::Ready(_) => true,
+        }
+    }
+
+    /// Takes over what was read after the feed skipped changes. Subscribers are told of the differences as if they had
+    /// just happened; watches end, as each change between is owed to them, and resume from the store's history or anew.
+    pub(super) fn catch_up(&self, loaded: &RangeResponse) {
+        let objects = self.objects_of(loaded);
+        let mut state = self.write();
+        let State::Ready(ready) = &mut *state else { return };
+        ready.watchers.drain(..).for_each(|watcher| watcher.close());
+        let before = std::mem::replace(&mut ready.objects, objects);
+        (ready.read_at, ready.revision) = (loaded.revision, loaded.revision);
+        let tell = |event: Event| ready.subscribers.iter().for_each(|subscriber| subscriber(&event));
+        for (_, old) in before.iter().filter(|(key, _)| !ready.objects.contains_key(*key)) {
+            tell(Event::new(Arc::new(old.at_revision(loaded.revision)), Some(old.clone()), true));
+        }
+        for (key, object) in &ready.objects {
+            let old = before.get(key);
+            if old.is_none_or(|old| old.revision != object.revision) {
+                tell(Event::new(object.clone(), old.cloned(), false));
+            }
         }
     }
 
@@ -129,14 +192,14 @@ impl ResourceCache {
     pub(super) fn apply<'a>(&self, events: impl Iterator<Item = &'a store::Event>) {
         let mut waiting = Vec::new();
         match &mut *self.write() {
-            State::Loading(missed) => missed.extend(events.cloned()),
+            State::Loading(loading) => loading.missed.extend(events.cloned()),
             State::Ready(ready) => events.for_each(|event| self.apply_ready(ready, event, &mut waiting)),
         }
         wake::together(|| waiting.into_iter().for_each(Waker::wake));
     }
 
     fn apply_ready(&self, ready: &mut Ready, event: &store::Event, waiting: &mut Vec<Waker>) {
-        if event.revision() <= ready.revision {
+        if event.revision() <= ready.read_at {
             return;
         }
         ready.revision = event.revision();

@@ -132,6 +132,11 @@ impl Watcher {
         }
     }
 
+    /// The client has seen everything up to here.
+    pub fn after(&self) -> Revision {
+        self.after
+    }
+
     pub fn filter(&self) -> &Filter {
         &self.filter
     }

@@ -402,6 +402,8 @@ impl WatchBody {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        Poll::Ready(Some(self.encoder.bookmark_frame(Bookmark::Progress, applied)))
+        // A client that comes from another server may have seen more than this one; a bookmark must not take it back.
+        let revision = applied.max(registration.watcher.after());
+        Poll::Ready(Some(self.encoder.bookmark_frame(Bookmark::Progress, revision)))
     }
 }

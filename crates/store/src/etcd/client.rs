@@ -26,7 +26,7 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(2);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the answer to a ping may take before everything on the connection is taken for lost.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// What one member may take for a read before the next is asked.
+/// What one member may take for a read, or to open a watch, before the next is asked.
 const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Unread data one watch may hold back; beyond it etcd stops sending to this watch and lets it catch up later.
 const WATCH_WINDOW_BYTES: u32 = 1 << 20;
@@ -143,7 +143,7 @@ impl Client {
             grpc.ready().await.map_err(not_ready)?;
             grpc.streaming(request, PathAndQuery::from_static(path::WATCH), ProstCodec::default()).await
         };
-        match tokio::time::timeout(self.request_timeout, open).await {
+        match tokio::time::timeout(READ_ATTEMPT_TIMEOUT.min(self.request_timeout), open).await {
             Ok(Ok(response)) => Ok(WatchConnection { member: at, responses: response.into_inner() }),
             Ok(Err(status)) => {
                 self.leave(at);

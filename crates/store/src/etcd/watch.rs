@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
@@ -21,6 +22,9 @@ use crate::{Error, Event, KeyRange, Result, Revision, WatchItem, WatchStream};
 
 /// etcd ignores a progress request while the watch is catching up, so it is repeated; kube-apiserver uses this period, too.
 const PROGRESS_RETRY: Duration = Duration::from_millis(100);
+/// A member that was asked for progress and says nothing at all for this long is frozen or cut off, though its connection
+/// looks well: reads wait for the answer, so the watch goes on elsewhere rather than until pings have failed.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// The creation request and one progress request under way; more would only say the same.
 const REQUEST_QUEUE: usize = 2;
 
@@ -75,12 +79,15 @@ struct Connection {
     responses: tonic::Streaming<proto::WatchResponse>,
     /// The number of the last progress request passed on to this member.
     asked: u64,
+    /// Since when it owes us an answer.
+    owes_since: Option<Instant>,
 }
 
 /// What woke a watch up.
 enum Wake {
     Response(Result<Option<proto::WatchResponse>, Status>),
     ProgressDue,
+    Silent,
 }
 
 impl Watch {
@@ -97,10 +104,13 @@ impl Watch {
             match wake(connection, &mut self.wanted, self.answered).await {
                 Wake::ProgressDue => {
                     connection.asked = self.wanted.borrow().number;
+                    connection.owes_since.get_or_insert_with(Instant::now);
                     // A full queue holds a progress request already.
                     let _ = connection.requests.try_send(progress_request());
                 }
+                Wake::Silent => self.disconnect("the member says nothing", &mut backoff).await,
                 Wake::Response(Ok(Some(response))) => {
+                    connection.owes_since = None;
                     if let Some(item) = self.accept(response).await? {
                         return Ok(item);
                     }
@@ -196,7 +206,8 @@ impl Watch {
         requests.try_send(create).expect("invariant: a new queue has room");
         match self.client.watch(ReceiverStream::new(queue)).await {
             Ok(WatchConnection { member, responses }) => {
-                self.connection = Some(Connection { member, requests, responses, asked: self.answered });
+                let (asked, owes_since) = (self.answered, None);
+                self.connection = Some(Connection { member, requests, responses, asked, owes_since });
             }
             Err(status) => {
                 tracing::debug!(%status, "cannot open an etcd watch");
@@ -230,9 +241,16 @@ async fn wake(connection: &mut Connection, wanted: &mut watch::Receiver<Progress
             std::future::pending().await
         }
     };
+    let silent = async {
+        match connection.owes_since {
+            Some(since) => tokio::time::sleep_until(since + SILENCE_MAX).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         biased;
         response = connection.responses.message() => Wake::Response(response),
+        () = silent => Wake::Silent,
         () = due => Wake::ProgressDue,
     }
 }

@@ -145,7 +145,7 @@ pub const FLAGS: &[Flag] = &[
     no_difference("endpoint-reconciler-type", Kind::Text, NO_SERVICES),
     same("etcd-cafile", Kind::Text),
     same("etcd-certfile", Kind::Text),
-    no_difference("etcd-compaction-interval", Kind::Duration, OWN_CACHE),
+    same("etcd-compaction-interval", Kind::Duration),
     no_difference("etcd-count-metric-poll-period", Kind::Duration, OWN_METRICS),
     no_difference("etcd-db-metric-poll-interval", Kind::Duration, OWN_METRICS),
     no_difference("etcd-healthcheck-timeout", Kind::Duration, OWN_CACHE),

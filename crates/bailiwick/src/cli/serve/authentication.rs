@@ -50,8 +50,8 @@ pub struct Flags {
 #[group(skip)]
 #[command(next_help_heading = "Service-account tokens")]
 struct ServiceAccountFlags {
-    /// The issuer named in service-account tokens; by default the URL we serve at. If given several times, the first
-    /// issues and all are accepted.
+    /// The issuer named in service-account tokens; by default the URL we serve at, with --etcd-servers
+    /// https://kubernetes.default.svc.cluster.local. If given several times, the first issues and all are accepted.
     #[arg(long)]
     service_account_issuer: Vec<String>,
     /// PEM file of keys (public, private or certificates) that check tokens, besides the signing key. May be repeated;

@@ -1,10 +1,13 @@
 //! The flags of `bailiwick serve` that say where objects are kept.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use bailiwick::StoreOptions;
 use bailiwick_store::{embedded, etcd};
+
+use crate::cli::duration;
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -25,6 +28,10 @@ pub struct Flags {
     /// Key of the client certificate to show to etcd.
     #[arg(long, requires = "etcd_certfile")]
     etcd_keyfile: Option<PathBuf>,
+    /// How often one of the servers has etcd forget history: between one and two of these is kept for watches to resume
+    /// from. 0 leaves it to others.
+    #[arg(long, default_value = "5m0s", value_parser = duration::parse)]
+    etcd_compaction_interval: Duration,
 }
 
 impl Flags {
@@ -37,6 +44,10 @@ impl Flags {
         };
         let mut options = etcd::Options::new(self.etcd_servers.iter().cloned());
         options.prefix = self.etcd_prefix.clone();
+        options.compaction = match self.etcd_compaction_interval {
+            Duration::ZERO => etcd::Compaction::Off,
+            interval => etcd::Compaction::Every(interval),
+        };
         if self.etcd_cafile.is_some() || self.etcd_certfile.is_some() {
             options.tls = Some(etcd::Tls {
                 ca: read(&self.etcd_cafile)?,

@@ -8,7 +8,7 @@ use bailiwick_auth::keys::{SigningKey, TokenKeys, VerifyingKey};
 use bailiwick_auth::pki::Pki;
 use bailiwick_auth::service_account::TokenIssuer;
 
-use super::super::{Error, read};
+use super::super::{Error, StoreOptions, read};
 use crate::background::{Background, ChangedFiles};
 
 /// The shortest and longest lifetime that may be set as the greatest; upstream's values.
@@ -17,7 +17,8 @@ const MAX_EXPIRATION_SECONDS: std::ops::RangeInclusive<u64> = 60 * 60..=1 << 32;
 /// How service-account tokens are made and checked.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceAccountOptions {
-    /// The first is the `iss` of tokens we issue, all are accepted; our own URL if empty.
+    /// The first is the `iss` of tokens we issue, all are accepted. If empty, our own URL, or with etcd a name that all
+    /// servers share.
     pub issuers: Vec<String>,
     /// PEM files with keys (public ones, private ones or certificates) that check tokens, besides the one that signs.
     pub key_files: Vec<PathBuf>,
@@ -29,7 +30,17 @@ pub struct ServiceAccountOptions {
     pub jwks_uri: Option<String>,
 }
 
+/// What servers on one etcd call themselves in tokens if nothing is said, as kubeadm's do: their own URLs differ.
+const SHARED_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
 impl ServiceAccountOptions {
+    /// Makes sure that servers which share a store accept each other's tokens.
+    pub(in super::super) fn settle_issuers(&mut self, store: &StoreOptions, url: &str) {
+        if self.issuers.is_empty() && matches!(store, StoreOptions::Etcd(_)) {
+            self.issuers = vec![SHARED_ISSUER.to_owned(), url.to_owned()];
+        }
+    }
+
     pub(super) fn issuers(&self, url: &str) -> Result<Vec<String>, Error> {
         for (index, issuer) in self.issuers.iter().enumerate() {
             if issuer.is_empty() {

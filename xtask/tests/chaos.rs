@@ -1,0 +1,12 @@
+//! A short storm as `cargo test` sees it. `cargo xtask chaos` makes longer ones.
+
+use xtask::{chaos, tools};
+
+#[test]
+fn three_servers_on_three_etcd_members_keep_their_promises_in_a_storm() -> anyhow::Result<()> {
+    if let Err(error) = tools::require("etcd") {
+        println!("SKIPPED: three_servers_on_three_etcd_members_keep_their_promises_in_a_storm ({error:#})");
+        return Ok(());
+    }
+    chaos::run(&chaos::Args { minutes: 0.6, seed: Some(1), bailiwick: None, keep: None })
+}
