@@ -42,6 +42,9 @@ pub struct Args {
     /// Use this bailiwick program instead of building it.
     #[arg(long)]
     pub bailiwick: Option<PathBuf>,
+    /// How long etcd keeps history, at least. The shorter, the more often watches and caches find it gone.
+    #[arg(long, default_value = "15s")]
+    pub history: String,
     /// Keep data and logs of all processes here.
     #[arg(long)]
     pub keep: Option<PathBuf>,
@@ -62,19 +65,26 @@ pub fn run(args: &Args) -> Result<()> {
     let directory = args.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
     std::fs::create_dir_all(&directory)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let violations = runtime.block_on(storm(&binary, directory, seed, Duration::from_secs_f64(args.minutes * 60.0)))?;
+    let length = Duration::from_secs_f64(args.minutes * 60.0);
+    let violations = runtime.block_on(storm(&binary, directory, seed, length, &args.history))?;
     if violations > 0 {
         bail!("{violations} promises were broken (seed {seed})");
     }
     Ok(())
 }
 
-async fn storm(binary: &std::path::Path, directory: PathBuf, seed: u64, length: Duration) -> Result<usize> {
+async fn storm(
+    binary: &std::path::Path,
+    directory: PathBuf,
+    seed: u64,
+    length: Duration,
+    history: &str,
+) -> Result<usize> {
     // reqwest takes the process-wide provider; a second call finds it already set.
     let _ = rustls::crypto::ring::default_provider().install_default();
     println!("seed {seed}, {:.1} minutes; data and logs in {}", length.as_secs_f64() / 60.0, directory.display());
     let findings = Arc::new(Findings::default());
-    let cluster = Arc::new(Cluster::start(binary, directory, findings.clone()).await?);
+    let cluster = Arc::new(Cluster::start(binary, directory, history, findings.clone()).await?);
     println!("three etcd members and three servers are up");
     let workload = Workload::start(&cluster, &findings, seed).await?;
 

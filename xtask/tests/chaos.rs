@@ -8,5 +8,7 @@ fn three_servers_on_three_etcd_members_keep_their_promises_in_a_storm() -> anyho
         println!("SKIPPED: three_servers_on_three_etcd_members_keep_their_promises_in_a_storm ({error:#})");
         return Ok(());
     }
-    chaos::run(&chaos::Args { minutes: 0.6, seed: Some(1), bailiwick: None, keep: None })
+    // History so short that servers and informers find it gone now and then.
+    let history = "3s".to_owned();
+    chaos::run(&chaos::Args { minutes: 0.6, seed: Some(1), bailiwick: None, history, keep: None })
 }

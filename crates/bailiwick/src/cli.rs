@@ -81,7 +81,7 @@ pub fn run() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", in_full(&error));
             ExitCode::FAILURE
         }
     }
@@ -99,7 +99,7 @@ fn run_as_kube_apiserver(arguments: &[String]) -> anyhow::Result<ExitCode> {
         }
         Err(error) => {
             // With the capital that upstream's has.
-            eprintln!("Error: {error:#}");
+            eprintln!("Error: {}", in_full(&error));
             Ok(ExitCode::FAILURE)
         }
     }
@@ -132,4 +132,16 @@ fn execute(cli: Cli, notes: &[String]) -> anyhow::Result<ExitCode> {
         Command::Snapshot(command) => snapshot::run(command),
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+/// An error with its causes, but for those that it has named already.
+fn in_full(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }

@@ -18,9 +18,6 @@ pub const SIZE: usize = 3;
 /// The administrator's bearer token.
 pub const ADMIN_TOKEN: &str = "chaos-admin";
 const TOKENS: &str = "chaos-admin,admin,admin,system:masters\n";
-/// So short that a server paused for longer finds the history gone that it has not seen yet.
-const COMPACTION_INTERVAL: &str = "15s";
-
 /// See the module.
 pub struct Cluster {
     pub etcd: Vec<Arc<Machine>>,
@@ -30,9 +27,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts everything and waits until it is healthy. The servers start at once, on an empty store and an empty directory of
+    /// Starts everything, with history kept for `history`, and waits until it is healthy. The servers start at once, on an empty store and an empty directory of
     /// keys.
-    pub async fn start(binary: &Path, directory: PathBuf, findings: Arc<Findings>) -> Result<Self> {
+    pub async fn start(binary: &Path, directory: PathBuf, history: &str, findings: Arc<Findings>) -> Result<Self> {
         let ports = free_ports(3 * SIZE)?;
         let url = |scheme: &str, index: usize| format!("{scheme}://127.0.0.1:{}", ports[index]);
         let clients: Vec<String> = (0..SIZE).map(|i| url("http", i)).collect();
@@ -65,7 +62,7 @@ impl Cluster {
                 format!("--token-auth-file={}", path("tokens.csv")),
                 format!("--encryption-provider-config={}", path("encryption.yaml")),
                 format!("--etcd-servers={}", clients.join(",")),
-                format!("--etcd-compaction-interval={COMPACTION_INTERVAL}"),
+                format!("--etcd-compaction-interval={history}"),
             ];
             Arc::new(Machine::new(Kind::Server, i, servers[i].clone(), binary, arguments, &directory))
         });

@@ -14,7 +14,7 @@ const CALM_MS: std::ops::Range<usize> = 300..4_000;
 const AWAY_MS: std::ops::Range<usize> = 0..6_000;
 /// One pause of a server in so many is a long one.
 const LONG_PAUSE_ONE_IN: usize = 6;
-/// Longer than history is kept, so that the server finds it gone.
+/// Longer than history is kept, and than a lease lasts.
 const LONG_PAUSE: Duration = Duration::from_secs(40);
 /// Servers that may be away at once: one is left, as a load balancer would find it.
 const SERVERS_AWAY_MAX: usize = 2;
@@ -106,7 +106,7 @@ async fn strike(machine: &Machine, fault: Fault, away: Duration, findings: &Find
             restart(machine, findings).await;
         }
         Fault::Pause => {
-            let length = if away >= LONG_PAUSE { "paused for longer than history is kept" } else { "paused" };
+            let length = if away >= LONG_PAUSE { "paused for 40 s" } else { "paused" };
             findings.fault(format!("{kind}: {length}"));
             for signal in ["STOP", "CONT"] {
                 if let Err(error) = machine.signal(signal).await {

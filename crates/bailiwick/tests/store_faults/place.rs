@@ -77,7 +77,9 @@ impl Place {
         let directory = tempfile::tempdir()?;
         std::fs::write(directory.path().join("tokens.csv"), TOKENS)?;
         std::fs::create_dir(directory.path().join("disk"))?;
-        let shell = shell.current_dir(directory.path()).stdin(Stdio::piped()).spawn().context("starting a shell")?;
+        // What commands print goes to files; the shell itself only tells of servers that were killed.
+        shell.current_dir(directory.path()).stdin(Stdio::piped()).stderr(Stdio::null());
+        let shell = shell.spawn().context("starting a shell")?;
         Ok(Self { shell, directory, commands: 0 })
     }
 
