@@ -8,6 +8,7 @@ use bailiwick_domains_controller::{Options, run};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let client = kube::Client::try_default().await?;
     let roots = Arc::new(Roots::from_environment()?);
     let interrupted = async {

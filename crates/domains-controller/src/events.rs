@@ -34,7 +34,8 @@ fn event(object: &DynamicObject, namespace: &str, notice: &Notice) -> Event {
     Event {
         metadata: ObjectMeta {
             namespace: Some(namespace.to_owned()),
-            generate_name: Some(format!("{}.", object.name_any())),
+            // As client-go names them: the object, and the time in hexadecimal.
+            name: Some(format!("{}.{:x}", object.name_any(), now.as_nanosecond())),
             ..ObjectMeta::default()
         },
         action: Some("Check".to_owned()),
