@@ -6,6 +6,7 @@ mod audit;
 mod authentication;
 mod authorization;
 mod composition;
+mod domains;
 mod encryption;
 mod flow_control;
 pub mod store;
@@ -73,6 +74,8 @@ pub struct Args {
     webhooks: webhooks::Flags,
     #[command(flatten)]
     aggregation: aggregation::Flags,
+    #[command(flatten)]
+    domains: domains::Flags,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -108,6 +111,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     if let Some(authorization) = args.authorization.options()? {
         builder = builder.authorization(authorization);
     }
+    builder = args.domains.apply(builder)?;
     let running = builder.start().await?;
     println!(
         "bailiwick is ready at {}; try: kubectl --kubeconfig {} get namespaces",
