@@ -7,6 +7,7 @@ pub mod conformance;
 pub mod dependencies;
 pub mod e2e;
 mod expectations;
+pub mod fakenet;
 pub mod go_module;
 pub mod kubectl;
 pub mod real_crds;

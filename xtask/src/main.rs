@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{bench, chaos, conformance, dependencies, kubectl, real_crds, setup, test_run};
+use xtask::{bench, chaos, conformance, dependencies, fakenet, kubectl, real_crds, setup, test_run};
 
 /// Commands for people who work on Bailiwick.
 #[derive(Parser)]
@@ -26,6 +26,8 @@ enum Command {
     Bench(bench::Args),
     /// Kill, stop and pause three servers and three etcd members under load, and check that every promise holds.
     Chaos(chaos::Args),
+    /// Run a command on a fake internet: `cargo xtask fakenet -- bailiwick dns trace good.com`.
+    Fakenet(fakenet::Args),
     /// Run scripts of real kubectl commands, in three minors, and compare with what they print against kube-apiserver.
     Kubectl(kubectl::Args),
     /// Apply real CustomResourceDefinitions of other projects and their samples, and compare with kube-apiserver's answers.
@@ -40,6 +42,7 @@ fn main() -> Result<()> {
         Command::Dependencies => dependencies::run(),
         Command::Bench(args) => bench::run(&args),
         Command::Chaos(args) => chaos::run(&args),
+        Command::Fakenet(args) => fakenet::run(&args),
         Command::Kubectl(args) => kubectl::run(&args),
         Command::RealCrds(args) => real_crds::run(&args),
     }

@@ -66,8 +66,16 @@ pub fn run(args: &Args) -> Result<()> {
     if let Err(error) = faketime(&dir) {
         println!("libfaketime could not be had, tests with a jumping clock will be skipped: {error:#}");
     }
+    install_name_servers(&dir);
     println!("tools are in {}", dir.display());
     Ok(())
+}
+
+/// Unpacks the name servers of the fake internet; without them its tests are skipped by name.
+pub fn install_name_servers(dir: &Path) {
+    if let Err(error) = name_servers(dir) {
+        println!("the name servers of the fake internet could not be had, its tests will be skipped: {error:#}");
+    }
 }
 
 /// Builds those of `wanted` that `dir` lacks. Does not need Go when nothing is missing.
@@ -146,4 +154,32 @@ fn out_of_debian(tools: &Path, package: &str, file: &str, name: &str) -> Result<
     std::fs::remove_dir_all(&scratch)?;
     anyhow::ensure!(status.context("running apt-get")?.success(), "no package {package} (Debian and its kin have one)");
     Ok(())
+}
+
+/// Unpacks Debian's name servers and the libraries they need, unless they are there. Installs nothing in the system.
+fn name_servers(tools: &Path) -> Result<()> {
+    let wanted = tools.join("dns");
+    if wanted.join("usr/sbin/unbound").is_file() {
+        return Ok(());
+    }
+    println!("fetching nsd, knot, bind9 and unbound …");
+    let scratch = tools.join("dns.new");
+    if scratch.exists() {
+        std::fs::remove_dir_all(&scratch)?;
+    }
+    std::fs::create_dir_all(&scratch)?;
+    // The libraries that programs link to; those of every system, of interpreters and of installers are left out.
+    let script = r"set -e
+wanted='nsd knot bind9 bind9-libs bind9-utils bind9-dnsutils unbound dnsperf'
+libraries=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances $wanted |
+  grep -E '^lib' | grep -vE '^(libc6|libperl|libpython.*-(stdlib|minimal)|lib.*-perl|libpam|libelogind|libdebian|libsemanage|libnewt|libncurses|libreadline|libgdbm)' | sort -u)
+apt-get download -qq $wanted $libraries
+for package in *.deb; do dpkg -x $package .; done
+rm -rf *.deb usr/share/doc usr/share/man usr/share/locale etc var lib/systemd";
+    let status = std::process::Command::new("sh").args(["-c", script]).current_dir(&scratch).status();
+    anyhow::ensure!(
+        status.context("running apt-get")?.success(),
+        "apt-get or dpkg failed (Debian and its kin have them)"
+    );
+    Ok(std::fs::rename(scratch, wanted)?)
 }

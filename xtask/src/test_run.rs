@@ -42,6 +42,7 @@ const KEPT_LINES: usize = 25;
 pub fn run(args: &Args) -> Result<()> {
     let tools = tools_dir()?;
     setup::install(TEST_TOOLS, &tools)?;
+    setup::install_name_servers(&tools);
     let mut totals = Totals::default();
     if !args.tests_only {
         check(&mut totals, "formatting", cargo(&["fmt", "--all", "--check"]));

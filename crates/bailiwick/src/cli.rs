@@ -6,6 +6,7 @@ mod completions;
 mod config_file;
 mod controllers;
 mod crd;
+mod dns;
 mod doctor;
 mod duration;
 mod encryption;
@@ -58,6 +59,8 @@ enum Command {
     /// Tools for CustomResourceDefinitions.
     #[command(subcommand)]
     Crd(crd::Command),
+    /// What the DNS says about a name, asked of the servers themselves.
+    Dns(dns::Args),
     /// Look for what keeps a server from running well.
     Doctor(doctor::Args),
     /// Rotate the keys that secrets are encrypted with, and re-encrypt.
@@ -126,6 +129,7 @@ fn execute(cli: Cli, notes: &[String]) -> anyhow::Result<ExitCode> {
         Command::Catalog(command) => catalog::run(command),
         Command::Completions(args) => completions::run(args),
         Command::Crd(command) => crd::run(command),
+        Command::Dns(args) => dns::run(args),
         Command::Doctor(args) => return doctor::run(args),
         Command::Encryption(command) => encryption::run(command),
         Command::Project(command) => project::run(command),

@@ -75,6 +75,11 @@ impl Budget {
             .is_ok()
     }
 
+    /// Whether none is left.
+    pub fn is_spent(&self) -> bool {
+        self.asked() >= self.limit
+    }
+
     /// Questions asked so far.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)

@@ -8,6 +8,7 @@ pub mod advice;
 pub mod authority;
 pub mod dial;
 pub mod dnssec;
+pub mod endpoint;
 pub mod engine;
 pub mod history;
 pub mod https;
@@ -18,6 +19,8 @@ pub mod recursive;
 pub mod registration;
 pub mod report;
 pub mod resolve;
+#[cfg(test)]
+mod responder;
 pub mod scan;
 pub mod seams;
 pub mod toolbox;

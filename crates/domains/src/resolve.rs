@@ -6,6 +6,8 @@ mod alias;
 mod classify;
 mod cut;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use serde::Serialize;
 

@@ -226,6 +226,16 @@ impl Transport {
         self.timed(server, ask, Channel::Https, work).await
     }
 
+    /// Opens a connection from the vantage point.
+    pub async fn connect(&self, server: SocketAddr) -> Result<tokio::net::TcpStream, Failure> {
+        stream::within(self.options.patience, stream::connect(&self.net, server)).await
+    }
+
+    /// The authorities that certify TLS servers.
+    pub fn authorities(&self) -> Result<rustls::RootCertStore, String> {
+        stream::authorities(&self.options.trust)
+    }
+
     async fn timed(
         &self,
         server: SocketAddr,

@@ -13,6 +13,7 @@ mod facts;
 mod nameserver;
 mod probe;
 mod spf;
+mod syntax;
 mod zone;
 
 use serde::Serialize;
@@ -130,5 +131,6 @@ fn judge(facts: &Facts, findings: &mut Findings) {
     dnssec_cds::check(facts, findings);
     delegation::check(facts, findings);
     nameserver::check(facts, findings);
+    syntax::check(facts, findings);
     zone::check(facts, findings);
 }

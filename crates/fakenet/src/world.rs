@@ -242,6 +242,7 @@ fn healthy() -> Vec<Zone> {
         Zone::new("plain.com", &a, &[OpA]).records(&format!("@ IN A {WEB_ADDRESS}\nwww 3600 IN A {WEB_ADDRESS}")),
         Zone::new("negative.com", &a, &[OpA]).soa(300, 3600).records(&format!("@ IN A {WEB_ADDRESS}")),
         Zone::new("moving.com", &a, &[OpA]).records(&format!("@ 3600 IN A {WEB_ADDRESS}\nwww 3600 IN A {WEB_ADDRESS}")),
+        Zone::new("fresh.com", &a, &[OpA]).records(&format!("@ IN A {WEB_ADDRESS}")),
         Zone::new("claims.com", &a, &[OpA]).records(&format!("@ IN A {WEB_ADDRESS}\n@ IN TXT \"bailiwick-verification=abc\"")),
         Zone::new("big.com", &a, &[OpA]).records(&big),
         Zone::new("malware.com", &a, &[OpA]).records(&format!("@ IN A {BROKEN_WEB_ADDRESS}")),

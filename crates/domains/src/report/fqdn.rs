@@ -1,15 +1,17 @@
 //! `dns fqdn`: what a name means from many places, grouped, with every step of its aliases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::net::IpAddr;
 
 use serde::Serialize;
 
 use super::trace::{AliasReport, alias_reports, dnssec_line};
 use super::{Colour, Style, Table, duration_text};
 use crate::dnssec::{self, Validation};
+use crate::endpoint::{self, Endpoint};
 use crate::engine::Engine;
-use crate::resolve::{Outcome, Resolution, Run, Thoroughness};
+use crate::resolve::{AliasKind, Outcome, Resolution, Run, Thoroughness};
 use crate::wire::{Name, Question, RData, RecordType, RecordView, rdata_text, show_name, type_text};
 
 /// What one place sees.
@@ -60,21 +62,41 @@ pub struct FqdnReport {
     pub places: Vec<PlaceReport>,
     /// How far the answer can be trusted.
     pub dnssec: Validation,
+    /// What is behind the addresses, when that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub endpoints: Vec<Endpoint>,
     /// In a sentence or two.
     pub summary: String,
 }
 
+/// Whether the services behind the addresses are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoints {
+    /// Ask only the DNS.
+    Skip,
+    /// Call each address as a browser would.
+    Look,
+}
+
+/// Addresses that are called.
+const MAX_ENDPOINTS: usize = 16;
+
 impl FqdnReport {
     /// Asks from every place.
-    pub async fn make(places: &[Engine], question: &Question) -> Option<Self> {
+    pub async fn make(places: &[Engine], question: &Question, endpoints: Endpoints) -> Option<Self> {
         let seen = futures::future::join_all(places.iter().map(|engine| look(engine, question))).await;
         let (first, _) = seen.first()?;
-        let dnssec = dnssec::validate(&Run::new(places.first()?), first).await;
+        let engine = places.first()?;
+        let dnssec = dnssec::validate(&Run::new(engine), first).await;
         let ttls = first.records.iter().map(|record| record.ttl).chain(first.aliases.iter().map(|alias| alias.ttl));
         let ttl = ttls.min();
         let aliases = alias_reports(first);
         let places: Vec<PlaceReport> = seen.iter().map(|(_, place)| place.clone()).collect();
         let groups = groups(&places, question.rtype);
+        let endpoints = match endpoints {
+            Endpoints::Skip => Vec::new(),
+            Endpoints::Look => look_behind(engine, &question.name, &seen).await,
+        };
         let summary = summary(&groups, &aliases, first, ttl);
         Some(Self {
             name: show_name(&question.name),
@@ -84,6 +106,7 @@ impl FqdnReport {
             groups,
             places,
             dnssec,
+            endpoints,
             summary,
         })
     }
@@ -94,10 +117,13 @@ impl FqdnReport {
         for alias in &self.aliases {
             let _ = writeln!(
                 text,
-                "  {} is an alias of {} ({:?} in {}, {})",
+                "  {} is an alias of {} ({} in {}, {})",
                 alias.name,
                 alias.target,
-                alias.kind,
+                match alias.kind {
+                    AliasKind::Cname => "CNAME",
+                    AliasKind::Dname => "DNAME",
+                },
                 alias.zone,
                 duration_text(alias.ttl)
             );
@@ -114,9 +140,30 @@ impl FqdnReport {
             ]);
         }
         text.push_str(&table.render(style));
+        let mut table = Table::indented(2);
+        for endpoint in &self.endpoints {
+            let colour = if endpoint.is_ready { Colour::Green } else { Colour::Red };
+            table.row([(endpoint.address.to_string(), None), (endpoint.verdict.clone(), Some(colour))]);
+        }
+        text.push_str(&table.render(style));
         let _ = writeln!(text, "{}\n{}", dnssec_line(&self.dnssec, style), self.summary);
         text
     }
+}
+
+/// Calls every address that any place was given.
+async fn look_behind(engine: &Engine, name: &Name, seen: &[(Resolution, PlaceReport)]) -> Vec<Endpoint> {
+    let records = seen.iter().flat_map(|(resolution, _)| &resolution.records);
+    let addresses: BTreeSet<IpAddr> = records
+        .filter_map(|record| match &record.data {
+            RData::A(a) => Some(IpAddr::V4(a.0)),
+            RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
+            _ => None,
+        })
+        .collect();
+    let host = show_name(name);
+    let calls = addresses.into_iter().take(MAX_ENDPOINTS).map(|address| endpoint::look(engine, &host, address));
+    futures::future::join_all(calls).await
 }
 
 async fn look(engine: &Engine, question: &Question) -> (Resolution, PlaceReport) {

@@ -135,7 +135,7 @@ impl<'e> Run<'e> {
                 resolution.steps.push(step);
                 let Some(reply) = chosen else {
                     let zone = show_name(&zone);
-                    return Err(match (self.budget.asked() >= MAX_QUESTIONS, no_addresses) {
+                    return Err(match (self.budget.is_spent(), no_addresses) {
                         (true, _) => Broken::BudgetSpent,
                         (false, true) => Broken::NoAddresses { zone },
                         (false, false) => Broken::NoUsableServer { zone },

@@ -123,6 +123,17 @@ impl Connector {
 }
 
 fn client_config(trust: &TlsTrust) -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(authorities(trust)?)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// The authorities that are trusted.
+pub(super) fn authorities(trust: &TlsTrust) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let certificates: Vec<CertificateDer<'static>> = match trust {
         TlsTrust::System => rustls_native_certs::load_native_certs().certs,
@@ -132,11 +143,5 @@ fn client_config(trust: &TlsTrust) -> Result<Arc<ClientConfig>, String> {
         }
     };
     roots.add_parsable_certificates(certificates);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+    Ok(roots)
 }

@@ -73,9 +73,9 @@ async fn a_changed_record_is_stale_until_its_ttl_ends(world: &World) -> Result<(
 }
 
 async fn a_new_record_is_hidden_by_a_negative_answer(world: &World) -> Result<()> {
-    compare(world, "new.plain.com", Via::Udp).await?;
-    world.bed.edit_zone("plain.com", "www 3600 IN A 151.101.1.10", "new 60 IN A 203.0.113.78")?;
-    let report = compare(world, "new.plain.com", Via::Udp).await?;
+    compare(world, "new.fresh.com", Via::Udp).await?;
+    world.bed.edit_zone("fresh.com", "@ IN A 151.101.1.10", "@ IN A 151.101.1.10\nnew 60 IN A 203.0.113.78")?;
+    let report = compare(world, "new.fresh.com", Via::Udp).await?;
     assert_eq!(standing(&report, "Cloudflare"), Standing::Negative);
     let left =
         |name: &str| report.resolvers.iter().find(|found| found.name == name).and_then(|found| found.judged.ttl_left);

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use bailiwick_domains::report::Style;
-use bailiwick_domains::report::fqdn::FqdnReport;
+use bailiwick_domains::report::fqdn::{Endpoints, FqdnReport};
 use bailiwick_domains::wire::{Question, RecordType, parse_name};
 
 use crate::bed::{Scenario, World, tells};
@@ -20,7 +20,7 @@ pub fn scenarios() -> Vec<Scenario> {
 async fn fqdn(world: &World, name: &str) -> Result<String> {
     let places: Vec<_> = (0..world.roots.vantage_points().len()).map(|index| world.engine_at(index)).collect();
     let question = Question::new(parse_name(name)?, RecordType::A);
-    Ok(FqdnReport::make(&places, &question).await.context("no places")?.text(Style::Plain))
+    Ok(FqdnReport::make(&places, &question, Endpoints::Look).await.context("no places")?.text(Style::Plain))
 }
 
 async fn ten_places_see_the_same(world: &World) -> Result<()> {
@@ -28,6 +28,9 @@ async fn ten_places_see_the_same(world: &World) -> Result<()> {
     tells(&text, "All 10 places get the same answer: 151.101.1.10 151.101.1.11.");
     tells(&text, "www.good.com is an alias of edge.target.net");
     tells(&text, "A change is seen everywhere within 20 s.");
+    tells(&text, "151.101.1.10  TLS ok, HTTP 200");
+    tells(&text, "151.101.1.11  the certificate is for somebody-else.example, not for www.good.com");
+    tells(&fqdn(world, "down.com").await?, "151.101.1.12  TLS ok, but the service answers 503");
     Ok(())
 }
 

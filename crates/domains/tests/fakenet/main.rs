@@ -5,7 +5,11 @@ mod bed;
 mod compare;
 mod differential;
 mod fqdn;
+mod plan;
+mod scan;
+mod tools;
 mod trace;
+mod verify;
 mod zone_check;
 
 use bed::{Scenario, World};
@@ -16,6 +20,9 @@ fn main() -> anyhow::Result<()> {
     scenarios.extend(compare::scenarios());
     scenarios.extend(fqdn::scenarios());
     scenarios.extend(zone_check::scenarios());
+    scenarios.extend(scan::scenarios());
+    scenarios.extend(verify::scenarios());
+    scenarios.extend(plan::scenarios());
     scenarios.extend(differential::scenarios());
     bed::run(scenarios, World::up)
 }

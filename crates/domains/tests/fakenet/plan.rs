@@ -67,6 +67,9 @@ async fn a_zone_that_was_typed_twice_is_found(world: &World) -> Result<()> {
     world.bed.edit_zone("claims.com", claim, doubled)?;
     let text = analyzed(world, "www.claims.com", "edge.target.net").await;
     world.bed.edit_zone("claims.com", doubled, claim)?;
-    tells(&text?, "the record is at www.claims.com.claims.com: the form appends claims.com by itself; type \"www\" as the name");
+    tells(
+        &text?,
+        "the record is at www.claims.com.claims.com: the form appends claims.com by itself; type \"www\" as the name",
+    );
     Ok(())
 }

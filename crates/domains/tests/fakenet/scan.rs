@@ -66,7 +66,10 @@ async fn without_rdap_whois_tells(world: &World) -> Result<()> {
 async fn a_domain_in_redemption_with_a_silent_server_is_critical(world: &World) -> Result<()> {
     let text = scanned(world, "silent.com").await?;
     tells(&text, "CRITICAL  the registration expired 40 days ago: renew it today");
-    tells(&text, "CRITICAL  redemptionPeriod (deleted, out of DNS, and can still be bought back): restore it at the registrar today");
+    tells(
+        &text,
+        "CRITICAL  redemptionPeriod (deleted, out of DNS, and can still be bought back): restore it at the registrar today",
+    );
     tells(&text, "silent.op-c.net (45.54.64.6) does not answer");
     Ok(())
 }

@@ -65,7 +65,9 @@ async fn a_record_is_proof_as_soon_as_it_is_live(world: &World) -> Result<()> {
     tells(&text, "claims.com is verified by a TXT record at the challenge name");
     tells(&text, "the record is on all 3 servers that answered, seen from 3 places");
     tells(&text, "asked from fra, iad, sin");
-    assert!(verdict.evidence.answers.iter().filter(|answer| answer.has_proof).all(|answer| answer.packet_sha256.is_some()));
+    assert!(
+        verdict.evidence.answers.iter().filter(|answer| answer.has_proof).all(|answer| answer.packet_sha256.is_some())
+    );
     Ok(())
 }
 

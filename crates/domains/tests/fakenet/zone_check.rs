@@ -25,6 +25,7 @@ async fn a_healthy_zone_is_in_good_order(world: &World) -> Result<()> {
     // One address of IPv6 is all that its hoster has.
     let unexpected: Vec<_> = bad.iter().filter(|finding| !finding.tag.starts_with("NOT_ENOUGH_IPV6_NS")).collect();
     assert!(unexpected.is_empty(), "{unexpected:#?}");
+    assert!(found.cases.len() >= 60, "only {} cases were run", found.cases.len());
     Ok(())
 }
 
