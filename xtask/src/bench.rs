@@ -5,6 +5,7 @@
 //! figure is the best of its server's rounds.
 
 mod audit;
+mod catalog;
 mod flood;
 mod garbage;
 mod policies;
@@ -64,6 +65,9 @@ pub struct Args {
     /// Measure the collection of this many objects that lose their owner; nothing else is measured.
     #[arg(long)]
     pub garbage: Option<usize>,
+    /// Measure a catalog of eight thousand bundles beside opm; nothing else is measured.
+    #[arg(long)]
+    pub catalog: bool,
 }
 
 /// One thing measured on both servers.
@@ -170,6 +174,9 @@ pub fn run(args: &Args) -> Result<()> {
         Some(binary) => binary.clone(),
         None => build_release()?,
     };
+    if args.catalog {
+        return catalog::run(&binary, args.rounds, args.without_peer);
+    }
     if let Some(projects) = args.projects {
         return projects::run(&binary, projects);
     }

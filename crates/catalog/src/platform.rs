@@ -11,6 +11,7 @@ mod integration;
 mod interoperability;
 mod journeys;
 mod manifests;
+mod removed_apis;
 mod report;
 mod sample;
 mod sanity;

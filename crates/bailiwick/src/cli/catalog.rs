@@ -1,12 +1,14 @@
 //! `bailiwick catalog`: operator catalogs, with opm's verbs and opm's output. Scripts that say `opm` can say
 //! `bailiwick catalog` instead, with the old names of commands too.
 
+mod explain;
 mod graph;
 mod images;
 mod publish;
 mod render;
 mod serve;
 mod show;
+mod test;
 mod workflow;
 
 use anyhow::bail;
@@ -32,6 +34,12 @@ pub enum Command {
     Diff(show::Diff),
     /// Render the bundles of a catalog again, by their images, and compare.
     Verify(render::Verify),
+    /// Say which bundles would be installed.
+    Resolve(explain::Resolve),
+    /// Say why these bundles would be installed, or why not.
+    Explain(explain::Explain),
+    /// Test a platform: do its operators work, together and after an upgrade?
+    Test(test::Test),
     /// Start a catalog folder for one operator: OWNERS, veneer.yaml, catalog.yaml.
     Init(workflow::Init),
     /// Add bundle images to an operator's template and render its catalog.
@@ -72,6 +80,9 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::Generate(show::Generate::Dockerfile(args)) => show::generate_dockerfile(&args),
         Command::Diff(args) => show::diff(args),
         Command::Verify(args) => render::verify(args),
+        Command::Resolve(args) => explain::run_resolve(&args),
+        Command::Explain(args) => explain::run_explain(&args),
+        Command::Test(args) => test::run(&args),
         Command::Init(args) => workflow::init(&args),
         Command::Add(args) => workflow::add(args),
         Command::Update(args) => workflow::update(args),

@@ -8,6 +8,8 @@ use crate::version::{Range, Version};
 /// What the document calls itself.
 pub const API_VERSION: &str = "catalog.bailiwick.dev/v1alpha1";
 pub const KIND: &str = "Platform";
+/// What a platform is for that does not say.
+const NEWEST_KUBERNETES: &str = "1.36";
 
 /// Why a text is no platform.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,6 +93,9 @@ fn read(value: &Value) -> Result<Platform, String> {
             Version::parse_tolerant(text).map_err(|error| format!("spec.kubernetes: {text:?} is no version: {error}"))
         })
         .collect::<Result<Vec<_>, _>>()?;
+    if kubernetes.is_empty() {
+        kubernetes.extend(Version::parse_tolerant(NEWEST_KUBERNETES));
+    }
     kubernetes.sort_by(Version::compare);
     let images = match spec.text("images").as_str() {
         "" | "tagged" => Images::Tagged,

@@ -1,7 +1,6 @@
 //! Do the operators get along: dependencies, ownership of APIs, stored objects across upgrades, sample resources.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,8 +10,7 @@ use super::document::Operator;
 use super::journeys::journeys;
 use super::report::{Check, Verdict};
 use super::sample::{is_of, samples, try_sample};
-use super::subject::Subject;
-use crate::fbc::Bundle;
+use super::subject::{Subject, WithManifests};
 use crate::property::{Gvk, Properties};
 use crate::resolve::{Snapshot, resolve};
 
@@ -110,8 +108,6 @@ fn definitions(objects: &[Value]) -> BTreeMap<&str, &Value> {
     let crds = objects.iter().filter(|it| it.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition"));
     crds.filter_map(|crd| Some((crd.pointer("/metadata/name")?.as_str()?, crd))).collect()
 }
-
-type WithManifests = (Bundle, Rc<Vec<Value>>);
 
 /// Along every upgrade: what was stored stays valid.
 fn compatibility(subject: &Subject, operator: &Operator, bundles: &[WithManifests]) -> Verdict {

@@ -11,12 +11,16 @@ use crate::fbc::Bundle;
 use crate::property;
 use crate::render::ImageSource;
 
+/// Manifests that were read once, or why they could not be.
+pub type Read = Result<Rc<Vec<Value>>, String>;
+
 /// Finds manifests, and keeps those it found.
 pub struct Manifests {
     images: Box<dyn ImageSource>,
     /// With `<package>/<version>` below it.
     directory: Option<PathBuf>,
-    known: HashMap<(String, String), Result<Rc<Vec<Value>>, String>>,
+    /// By name and image.
+    known: HashMap<(String, String), Read>,
 }
 
 impl Manifests {
@@ -26,7 +30,7 @@ impl Manifests {
     }
 
     /// The manifests of a bundle, its ClusterServiceVersion among them.
-    pub fn of(&mut self, bundle: &Bundle) -> Result<Rc<Vec<Value>>, String> {
+    pub fn of(&mut self, bundle: &Bundle) -> Read {
         let key = (bundle.name.clone(), bundle.image.clone());
         if let Some(known) = self.known.get(&key) {
             return known.clone();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::crd::check_definition;
 use super::document::{Images, Operator, Platform};
+use super::removed_apis::removed_in;
 use super::report::{Check, Verdict};
 use super::subject::Subject;
 use crate::bundle::Csv;
@@ -17,8 +18,6 @@ use crate::reference::ImageReference;
 use crate::template::TemplateKind;
 use crate::version::Version;
 
-/// The Kubernetes version whose types we know.
-const KNOWN_KUBERNETES: &str = "1.36";
 const CRD_KIND: &str = "CustomResourceDefinition";
 
 pub(super) fn run(subject: &mut Subject) -> Vec<Check> {
@@ -117,7 +116,7 @@ struct Findings {
 impl Findings {
     fn look(&mut self, platform: &Platform, bundle: &Bundle, objects: &[Value]) {
         for object in objects {
-            self.manifest(bundle, object);
+            self.manifest(platform, bundle, object);
         }
         match objects.iter().find_map(Csv::new) {
             None => self.csv.push(format!("{}: there is no ClusterServiceVersion", bundle.name)),
@@ -129,7 +128,7 @@ impl Findings {
         }
     }
 
-    fn manifest(&mut self, bundle: &Bundle, object: &Value) {
+    fn manifest(&mut self, platform: &Platform, bundle: &Bundle, object: &Value) {
         let fields = Fields::of(object);
         let (api_version, kind) = (fields.text("apiVersion"), fields.text("kind"));
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
@@ -138,17 +137,15 @@ impl Findings {
             self.manifests.push(format!("{place}: metadata.name is missing"));
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        let types = Types::native();
-        if let Some(ty) = types.by_gvk(group, version, &kind) {
+        if let Some(minor) = removed_in(group, version, &kind, &platform.kubernetes) {
+            self.kubernetes.push(format!("{place}: Kubernetes 1.{minor} and later do not serve {api_version}"));
+        } else if let Some(ty) = Types::native().by_gvk(group, version, &kind) {
             match decode_value(ty, object) {
                 Err(error) => self.manifests.push(format!("{place}: {error}")),
                 Ok(decoded) => {
                     self.unknown_fields.extend(decoded.strict.iter().map(|fault| format!("{place}: {fault}")));
                 }
             }
-        } else if types.kinds().any(|(known, _)| known.group == group) {
-            self.kubernetes
-                .push(format!("{place}: {api_version} {kind} is not served by Kubernetes {KNOWN_KUBERNETES}"));
         }
         if kind == CRD_KIND {
             self.manifests.extend(check_definition(object).into_iter().map(|fault| format!("{place}: {fault}")));
@@ -234,10 +231,12 @@ impl Findings {
                 object.get("kind").and_then(Value::as_str) == Some(CRD_KIND)
                     && object.pointer("/metadata/name").and_then(Value::as_str) == Some(&name)
             });
-            let versions = crd.and_then(|crd| crd.pointer("/spec/versions")).and_then(Value::as_array);
+            let versions = crd.map(|crd| crd.pointer("/spec/versions").and_then(Value::as_array));
             match versions {
                 None => self.csv.push(format!("{place}: owns {name}, which is not in the bundle")),
-                Some(versions) if !versions.iter().any(|it| Fields::of(it).text("name") == version) => {
+                // The old form of definitions has one version and no list.
+                Some(None) => {}
+                Some(Some(versions)) if !versions.iter().any(|it| Fields::of(it).text("name") == version) => {
                     self.csv
                         .push(format!("{place}: owns {name} in version {version}, which the definition does not have"));
                 }

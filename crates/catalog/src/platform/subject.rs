@@ -14,6 +14,9 @@ use crate::model::{self, Model, validate_catalog};
 use crate::property;
 use crate::resolve::{Choice, Request, Snapshot, Source, SourceKey, Want};
 
+/// A bundle, without what it carries, and its manifests.
+pub(super) type WithManifests = (Bundle, Rc<Vec<Value>>);
+
 /// Everything that the layers look at.
 pub struct Subject {
     pub platform: Platform,
@@ -83,7 +86,7 @@ impl Subject {
     }
 
     /// Bundles with their manifests; the error is of the first that cannot be read.
-    pub(super) fn manifests_of(&mut self, operator: &Operator) -> Result<Vec<(Bundle, Rc<Vec<Value>>)>, String> {
+    pub(super) fn manifests_of(&mut self, operator: &Operator) -> Result<Vec<WithManifests>, String> {
         let bundles: Vec<Bundle> = self.bundles(operator)?.into_iter().map(light).collect();
         let read = bundles.into_iter().map(|bundle| {
             let full = self.catalog.bundles.iter().find(|it| it.package == bundle.package && it.name == bundle.name);

@@ -135,7 +135,7 @@ pub(super) fn subscription(package: &str) -> Want {
 }
 
 impl Want {
-    fn from_channel(mut self, name: &str) -> Self {
+    fn in_channel(mut self, name: &str) -> Self {
         if let Choice::Subscription { channel, .. } = &mut self.choice {
             *channel = name.to_owned();
         }

@@ -14,8 +14,8 @@ const OPERATORS: [&str; 6] = [
     "percona-postgresql-operator",
     "percona-server-mongodb-operator",
     "percona-xtradb-cluster-operator",
-    "prometheus",
     "rabbitmq-cluster-operator",
+    "rabbitmq-messaging-topology-operator",
 ];
 
 const PLATFORM: &str = r#"
@@ -35,8 +35,16 @@ spec:
   - package: percona-xtradb-cluster-operator
     channel: stable-v1
     versions: ">=1.19.0"
-  - package: prometheus
   - package: rabbitmq-cluster-operator
+    channel: stable-v2
+    # 2.22 makes fields of the pod template required.
+    versions: "<2.2.0"
+  - package: rabbitmq-messaging-topology-operator
+    channel: stable-v1.19
+  # Their samples lack fields that are required: these are faults of the bundles, which their users know.
+  accepted:
+  - cert-manager/samples
+  - rabbitmq-messaging-topology-operator/samples
 "#;
 
 fn text(data: &Path, package: &str) -> String {
@@ -181,7 +189,7 @@ fn integration_finds_who_is_left_behind() {
     entry.default_channel = other.name.clone();
     let report = integration(moved.clone());
     assert!(failure(&report, Layer::Integration, package, "default-channel").contains("the default channel changes"));
-    let said = format!("{PLATFORM}  accepted: [{package}/default-channel]\n");
+    let said = format!("{PLATFORM}  - {package}/default-channel\n");
     let report = run(&data, &said, moved, &data.join("bundles"), &[Layer::Integration]);
     assert!(report.passed(), "{}", report.table());
 }
@@ -196,37 +204,41 @@ fn interoperability_finds_what_does_not_go_together() {
     let mut needy = catalog(&data);
     let property = bailiwick_catalog::fbc::Property {
         kind: "olm.package.required".to_owned(),
-        value: r#"{"packageName":"prometheus","versionRange":">=99.0.0"}"#.to_owned(),
+        value: r#"{"packageName":"cert-manager","versionRange":">=99.0.0"}"#.to_owned(),
     };
     let bundles = needy.bundles.iter_mut().filter(|it| it.package == "rabbitmq-cluster-operator");
     bundles.for_each(|it| it.properties.push(property.clone()));
     let report = run_on(needy, &data.join("bundles"));
-    assert!(failure(&report, layer, "dbaas", "resolution").contains("requires package prometheus in version >=99.0.0"));
+    assert!(failure(&report, layer, "dbaas", "resolution").contains("package cert-manager in version >=99.0.0"));
 
     // Two operators own one API.
     let mut twins = catalog(&data);
     let api = bailiwick_catalog::fbc::Property {
         kind: "olm.gvk".to_owned(),
-        value: r#"{"group":"monitoring.coreos.com","kind":"Prometheus","version":"v1"}"#.to_owned(),
+        value: r#"{"group":"cert-manager.io","kind":"Certificate","version":"v1"}"#.to_owned(),
     };
     let bundles = twins.bundles.iter_mut().filter(|it| it.package == "rabbitmq-cluster-operator");
     bundles.for_each(|it| it.properties.push(api.clone()));
     let report = run_on(twins, &data.join("bundles"));
-    assert!(failure(&report, layer, "dbaas", "api-ownership").contains("Prometheus of monitoring.coreos.com"));
+    assert!(failure(&report, layer, "dbaas", "api-ownership").contains("Certificate of cert-manager.io"));
     assert!(
-        failure(&report, layer, "prometheus+rabbitmq-cluster-operator", "resolution").contains("provide the same API")
+        failure(&report, layer, "cert-manager+rabbitmq-cluster-operator", "resolution")
+            .contains("provide the same API")
     );
 
-    // A field becomes required in the newest version.
+    // The newest version allows less than the one before, and its sample is not what it allows.
     let package = "rabbitmq-cluster-operator";
     let dir = spoiled(&data, package, |path, text| {
-        let newest = path.to_string_lossy().contains("/2.22.2/");
-        (newest && text.contains("kind: CustomResourceDefinition"))
-            .then(|| text.replacen("          spec:\n", "          spec:\n            required: [surprise]\n", 1))
+        let newest = path.to_string_lossy().contains("/2.1.0/");
+        let changed = text.replacen("  default: 1\n", "  maximum: 2\n                  default: 1\n", 1);
+        let changed =
+            changed.replacen("\"name\":\"hello-world\"}", "\"name\":\"hello-world\"},\"spec\":{\"replicas\":3}", 1);
+        newest.then_some(changed)
     });
     let report = run_on(catalog(&data), dir.path());
-    assert!(failure(&report, layer, package, "crd-compatibility").contains("becomes required"), "{}", report.table());
-    assert!(failure(&report, layer, package, "samples").contains("surprise"), "{}", report.table());
+    let told = failure(&report, layer, package, "crd-compatibility");
+    assert!(told.contains("v1beta1.spec.replicas maximum is narrowed from no limit to 2"), "{}", report.table());
+    assert!(failure(&report, layer, package, "samples").contains("spec.replicas"), "{}", report.table());
 }
 
 #[test]
@@ -240,16 +252,27 @@ fn candidates_only_warn() {
     for entry in now.packages.iter_mut().filter(|it| it.name == package) {
         entry.default_channel = entry.default_channel.replace("stable", "candidate");
     }
-    let platform = PLATFORM.replace(
-        "- package: rabbitmq-cluster-operator",
-        "- package: rabbitmq-cluster-operator\n    channel: candidate-v2",
-    );
+    let platform = PLATFORM.replace("channel: stable-v2\n", "channel: candidate-v2\n");
     let dir = spoiled(&data, package, |_, text| {
         text.contains("kind: ClusterServiceVersion").then(|| text.replace("installModes:", "installmodez:"))
     });
     let report = run(&data, &platform, now, dir.path(), &[Layer::Sanity]);
     assert!(report.passed(), "{}", report.table());
     assert!(report.table().contains("(a candidate channel)"), "{}", report.table());
+}
+
+/// Nobody can install an operator from before the APIs of today.
+#[test]
+fn a_platform_of_today_refuses_an_operator_of_the_past() {
+    let Some(data) = paths::data() else { return };
+    let platform = "apiVersion: catalog.bailiwick.dev/v1alpha1\nkind: Platform\nmetadata: {name: old}\nspec:\n  \
+                    operators: [{package: prometheus}]\n";
+    let manifests = Manifests::new(Box::new(NoImages), Some(&data.join("bundles")));
+    let catalog = load_text(&text(&data, "prometheus")).unwrap();
+    let mut subject = Subject::new(Platform::parse(platform).unwrap(), catalog, None, None, manifests).unwrap();
+    let report = test(&mut subject, &[Layer::Sanity]);
+    let told = failure(&report, Layer::Sanity, "prometheus", "kubernetes");
+    assert!(told.contains("Kubernetes 1.22 and later do not serve apiextensions.k8s.io/v1beta1"), "{told}");
 }
 
 #[test]

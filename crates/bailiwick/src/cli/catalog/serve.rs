@@ -3,14 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use bailiwick_catalog::serve::{CatalogServer, Fingerprint, Index, build_index, open_or_build, serve as serve_catalog};
+use bailiwick_catalog::serve::{CatalogServer, WhenStale, index_path, open_reference, serve as serve_catalog};
 use tokio::net::TcpListener;
+
+use super::images::ImageArgs;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Catalog directories; the first is served on the port, each further one on the next port.
+    /// Catalog directories and images (`quay.io/me/catalog:main`, `oci:<dir>[:<tag>]`); the first is served on the port,
+    /// each further one on the next port.
     #[arg(required = true)]
-    directories: Vec<PathBuf>,
+    catalogs: Vec<String>,
     /// The first port; 0 picks free ones.
     #[arg(long, short, default_value_t = 50051)]
     port: u16,
@@ -26,6 +29,8 @@ pub struct Args {
     /// Refuse to start when the index is missing or belongs to another state of the catalog.
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]
     cache_enforce_integrity: Option<bool>,
+    #[command(flatten)]
+    images: ImageArgs,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -41,26 +46,22 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if enforce && args.cache_dir.is_none() {
         bail!("--cache-dir must be specified with --cache-enforce-integrity");
     }
+    let mut images = args.images.images()?;
+    let stale = if enforce { WhenStale::Refuse } else { WhenStale::Rebuild };
     let mut servers = Vec::new();
-    for (i, directory) in args.directories.iter().enumerate() {
-        let path = cache.join(format!("catalog-{i}.index"));
-        let fingerprint = Fingerprint::of(directory).with_context(|| directory.display().to_string())?;
-        if enforce {
-            let index = Index::open(&path)?;
-            if !index.is_of(&fingerprint) {
-                bail!("integrity check failed: cache requires rebuild: {} changed", directory.display());
-            }
-            servers.push((directory, index));
-        } else if args.cache_only {
-            build_index(directory, &path, fingerprint)?;
-        } else {
-            servers.push((directory, open_or_build(directory, &path)?));
+    for reference in &args.catalogs {
+        let path = index_path(cache, reference);
+        if args.cache_only && !enforce {
+            // What is asked for is a new index, whatever is there.
+            let _ = std::fs::remove_file(&path);
         }
+        let index = open_reference(reference, &path, stale, &mut images).with_context(|| reference.clone())?;
         if args.cache_dir.is_none() {
             // Open files stay readable.
             let _ = std::fs::remove_file(&path);
             let _ = std::fs::remove_dir(cache);
         }
+        servers.push((reference, index));
     }
     if args.cache_only {
         return Ok(());
@@ -68,7 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let mut running = Vec::new();
-        for (i, (directory, index)) in servers.into_iter().enumerate() {
+        for (i, (reference, index)) in servers.into_iter().enumerate() {
             let port = if args.port == 0 {
                 0
             } else {
@@ -76,11 +77,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             };
             let listener = TcpListener::bind((args.address.as_str(), port)).await.context("failed to listen")?;
             let (packages, bundles) = (index.packages().count(), index.bundle_count());
-            println!(
-                "serving {} ({packages} packages, {bundles} bundles) on {}",
-                directory.display(),
-                listener.local_addr()?
-            );
+            println!("serving {reference} ({packages} packages, {bundles} bundles) on {}", listener.local_addr()?);
             running.push(tokio::spawn(serve_catalog(CatalogServer::new(index), listener, stopped())));
         }
         for server in running {

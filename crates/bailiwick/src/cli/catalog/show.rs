@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use bailiwick_catalog::dockerfile::{DEFAULT_IMAGE, dockerfile};
 use bailiwick_catalog::model::{Model, ValidateError, validate as validate_directory, validate_catalog};
+use bailiwick_catalog::serve::{Facts, WhenStale, index_path, open_reference};
 use bailiwick_catalog::{diff as catalog_diff, list as tables};
 use serde_json::json;
 
@@ -78,12 +79,21 @@ pub struct ListArgs {
     reference: String,
     /// Only this package.
     package: Option<String>,
+    /// Use the index that `serve` keeps here; made if it is not there, and then lists are instant.
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
     #[command(flatten)]
     images: ImageArgs,
 }
 
-fn model(args: &ListArgs) -> anyhow::Result<Model> {
+fn model(args: &ListArgs, facts: Facts) -> anyhow::Result<Model> {
     let path = Path::new(&args.reference);
+    if let Some(cache) = &args.cache_dir {
+        let mut images = args.images.images()?;
+        let file = index_path(cache, &args.reference);
+        let index = open_reference(&args.reference, &file, WhenStale::Rebuild, &mut images)?;
+        return index.model(facts).with_context(|| file.display().to_string());
+    }
     if path.is_dir() {
         if path.join("manifests").is_dir() && path.join("metadata").is_dir() {
             bail!("cannot list non-index {:?}", args.reference);
@@ -95,15 +105,14 @@ fn model(args: &ListArgs) -> anyhow::Result<Model> {
 }
 
 pub fn list(command: List) -> anyhow::Result<()> {
-    let text = match command {
-        List::Packages(args) => tables::packages(&model(&args)?),
-        List::Channels(args) => {
-            tables::channels(&model(&args)?, args.package.as_deref()).map_err(|error| anyhow!(error))?
-        }
-        List::Bundles(args) => {
-            tables::bundles(&model(&args)?, args.package.as_deref()).map_err(|error| anyhow!(error))?
-        }
-    };
+    let text =
+        match command {
+            List::Packages(args) => tables::packages(&model(&args, Facts::Names)?),
+            List::Channels(args) => tables::channels(&model(&args, Facts::Names)?, args.package.as_deref())
+                .map_err(|error| anyhow!(error))?,
+            List::Bundles(args) => tables::bundles(&model(&args, Facts::Images)?, args.package.as_deref())
+                .map_err(|error| anyhow!(error))?,
+        };
     print(&text)
 }
 

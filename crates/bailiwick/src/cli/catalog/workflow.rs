@@ -1,9 +1,10 @@
 //! `init`, `add` and `update`: the workflow of a repository of catalogs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
+use bailiwick_catalog::ci::{CiOptions, write_github};
 use bailiwick_catalog::workspace::{Freshness, Outcome, Stability, Workspace};
 
 use super::images::ImageArgs;
@@ -14,18 +15,48 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 #[derive(clap::Args)]
 pub struct Init {
     /// The operator, as its package is called.
-    operator: String,
+    #[arg(required_unless_present = "ci")]
+    operator: Option<String>,
     /// Who approves changes; may be given several times.
     #[arg(long)]
     owner: Vec<String>,
     /// The repository of catalogs.
     #[arg(long, short, default_value = ".")]
     directory: PathBuf,
+    /// Write the workflow that tests the platform and publishes its images, into the current directory.
+    #[arg(long, value_enum, requires = "image")]
+    ci: Option<CiSystem>,
+    /// With --ci: the repository of the catalog images, such as `quay.io/me/platformx`.
+    #[arg(long, value_name = "REPOSITORY")]
+    image: Option<String>,
+    /// With --ci: the Platform document.
+    #[arg(long, value_name = "FILE", default_value = "platform.yaml")]
+    platform: String,
+    /// With --ci: the command that installs this program.
+    #[arg(long, value_name = "COMMAND", default_value = "cargo install --locked bailiwick")]
+    install: String,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum CiSystem {
+    Github,
 }
 
 pub fn init(args: &Init) -> anyhow::Result<()> {
-    let folder = Workspace::new(&args.directory).init(&args.operator, &args.owner)?;
-    println!("{} is ready: add a bundle with `bailiwick catalog add {} <image>`", folder.display(), args.operator);
+    if let Some(operator) = &args.operator {
+        let folder = Workspace::new(&args.directory).init(operator, &args.owner)?;
+        println!("{} is ready: add a bundle with `bailiwick catalog add {operator} <image>`", folder.display());
+    }
+    if let (Some(CiSystem::Github), Some(image)) = (args.ci, &args.image) {
+        let options = CiOptions {
+            image: image.clone(),
+            directory: args.directory.display().to_string(),
+            platform: args.platform.clone(),
+            install: args.install.clone(),
+        };
+        let path = write_github(Path::new("."), &options)?;
+        println!("{} tests {} and publishes {image}", path.display(), args.platform);
+    }
     Ok(())
 }
 

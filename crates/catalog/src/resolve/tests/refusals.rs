@@ -15,12 +15,12 @@ fn what_is_not_there_is_named_with_what_is() {
         "  because fop asks for package fop, but the catalog olm/main has no package fop\n  to fix: did you mean foo?\n"
     );
     assert_eq!(
-        text(subscription("foo").from_channel("beta")),
+        text(subscription("foo").in_channel("beta")),
         "  because foo asks for package foo, but package foo has no channel beta\n  \
          to fix: use one of its channels: fast and stable (default stable)\n"
     );
     assert_eq!(
-        text(subscription("foo").from_channel("stable").starting_with("foo.v2.0.0")),
+        text(subscription("foo").in_channel("stable").starting_with("foo.v2.0.0")),
         "  because foo asks for package foo, but startingCSV foo.v2.0.0 is not in channel stable of package foo\n  \
          to fix: it is in channel fast\n"
     );
@@ -183,7 +183,7 @@ fn bundles_that_are_no_choice_are_explained() {
         request.installed = installed.iter().map(Made::installed).collect();
         why_not(&request, name).unwrap().to_string()
     };
-    let stable = || subscription("foo").from_channel("stable");
+    let stable = || subscription("foo").in_channel("stable");
     for (text, expected) in [
         (why(stable(), None, "foo.v1.1.0"), "foo.v1.2.0 skips it"),
         (why(stable(), None, "foo.v2.0.0"), "it is in channel fast, and foo asks for channel stable"),

@@ -70,7 +70,7 @@ fn skipped_bundles_are_not_offered_to_new_subscriptions() {
 fn without_a_channel_the_default_one_comes_first() {
     let bundles = [bundle("foo", "1.0.0").channel("stable", ""), bundle("foo", "2.0.0").channel("alpha", "")];
     assert_eq!(resolved(&request(&bundles, vec![subscription("foo")])), ["foo.v1.0.0"]);
-    assert_eq!(resolved(&request(&bundles, vec![subscription("foo").from_channel("alpha")])), ["foo.v2.0.0"]);
+    assert_eq!(resolved(&request(&bundles, vec![subscription("foo").in_channel("alpha")])), ["foo.v2.0.0"]);
 }
 
 #[test]
