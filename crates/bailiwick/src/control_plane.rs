@@ -9,6 +9,7 @@ mod composition;
 mod encryption;
 mod features;
 mod flow_control;
+mod olm;
 mod store;
 mod tls;
 mod traces;
@@ -27,6 +28,7 @@ pub use authorization::{
 pub use encryption::{EncryptionOptions, Reload};
 pub use features::{Feature, UnknownFeature};
 pub use flow_control::{Fairness, FlowControlOptions};
+pub use olm::OlmOptions;
 pub use store::StoreOptions;
 use tls::Certificates;
 pub use tls::TlsOptions;
@@ -319,6 +321,7 @@ impl Builder {
     /// Opens the store, makes what a first start needs and serves.
     pub async fn start(mut self) -> Result<Running, Error> {
         self.settle();
+        self.mount_olm()?;
         let wanted = self.useful_controllers();
         let now = Timestamp::now();
         let names = ServingNames::default().with(&self.listen.ip().to_string()).with_own_hostname();

@@ -26,7 +26,7 @@ pub use control_plane::{
     AdmissionError, AdmissionOptions, Aggregation, AggregationOptions, AuthenticationOptions, AuthorizationError,
     AuthorizationMode, AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, CustomSigner, Definitions,
     DialOptions, EncryptionOptions, Error, Fairness, Feature, FlowControlOptions, FrontProxyOptions, OidcOptions,
-    Reload, Running, ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions, TracingError,
+    OlmOptions, Reload, Running, ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions, TracingError,
     TracingOptions, UnknownFeature, WebhookOptions, stop_signal,
 };
 pub use native_type::{Hookable, NativeType, NativeTypeError};

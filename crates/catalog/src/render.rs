@@ -144,7 +144,7 @@ fn described(error: &fbc::LoadError) -> String {
 }
 
 /// A path that a label names, which may not leave the image.
-pub(crate) fn inside(root: &Path, path: &str) -> Result<std::path::PathBuf, String> {
+pub fn inside(root: &Path, path: &str) -> Result<std::path::PathBuf, String> {
     let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
     let mut out = root.to_path_buf();
     for part in parts {

@@ -10,6 +10,7 @@ mod csv_stub;
 mod grpc;
 mod http_api;
 mod index;
+mod lookup;
 pub mod messages;
 mod open;
 mod reflection;
@@ -18,6 +19,7 @@ mod view;
 
 pub use build::{BuildError, build_index};
 pub use index::{Fingerprint, Index, IndexError, open_or_build};
+pub use lookup::ChannelVersion;
 pub use open::{WhenStale, index_path, open_reference};
 pub use server::{CatalogServer, serve};
 pub use view::Facts;

@@ -2,6 +2,8 @@
 
 use kube::core::Status;
 
+use crate::work_queue::Failure;
+
 /// See the module.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -16,9 +18,8 @@ pub(crate) enum Error {
     Incomplete(String),
 }
 
-impl Error {
-    /// Whether this is the ordinary course of things where several write to one object.
-    pub fn is_routine(&self) -> bool {
+impl Failure for Error {
+    fn is_routine(&self) -> bool {
         match self {
             Error::Request(error) => is_conflict(error),
             Error::Changed(_) => true,

@@ -24,7 +24,7 @@ mod requests;
 mod resource_quota;
 mod root_ca;
 mod service_account;
-mod work_queue;
+pub mod work_queue;
 
 use std::sync::Arc;
 use std::time::Duration;

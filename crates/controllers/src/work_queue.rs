@@ -15,8 +15,6 @@ use futures::StreamExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::error::Error;
-
 /// The delay after the first failure of a key; each further failure doubles it.
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// The longest delay between two tries: short enough that a repaired cause is noticed while somebody watches.
@@ -24,7 +22,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// What became of a key that was worked on without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// Nothing more to do until the key is added again.
     Done,
     /// To be looked at again after this time, at the latest.
@@ -33,8 +31,14 @@ pub(crate) enum Outcome {
     Backoff,
 }
 
+/// What went wrong while a key was worked on.
+pub trait Failure: std::fmt::Display {
+    /// Whether this is the ordinary course of things where several write to one object.
+    fn is_routine(&self) -> bool;
+}
+
 /// See the module.
-pub(crate) struct WorkQueue<K> {
+pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     /// Tells a waiting worker that something may have become ready, or sooner than it thought.
     changed: Notify,
@@ -51,7 +55,14 @@ struct State<K> {
     failures: HashMap<K, u32>,
 }
 
+impl<K: Clone + Ord + Hash + Debug> Default for WorkQueue<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Clone + Ord + Hash + Debug> WorkQueue<K> {
+    /// An empty queue.
     pub fn new() -> Self {
         let state = State {
             ready: VecDeque::new(),
@@ -79,10 +90,11 @@ impl<K: Clone + Ord + Hash + Debug> WorkQueue<K> {
     }
 
     /// Works on keys, up to `concurrency` at a time, forever. Errors are logged and their keys tried again later.
-    pub async fn work<F, Fut>(&self, controller: &'static str, concurrency: usize, reconcile: F)
+    pub async fn work<F, Fut, E>(&self, controller: &'static str, concurrency: usize, reconcile: F)
     where
         F: Fn(K) -> Fut,
-        Fut: Future<Output = Result<Outcome, Error>>,
+        Fut: Future<Output = Result<Outcome, E>>,
+        E: Failure,
     {
         let keys = futures::stream::unfold((), |()| async { Some((self.next().await, ())) });
         keys.for_each_concurrent(concurrency, |key| {

@@ -139,7 +139,7 @@ impl Endpoint {
     }
 
     /// The value of the `Authorization` header, if there is to be one.
-    pub(crate) async fn authorization(&self) -> Result<Option<HeaderValue>, Error> {
+    pub async fn authorization(&self) -> Result<Option<HeaderValue>, Error> {
         use base64::Engine;
         let text = match &self.credentials {
             Credentials::None => return Ok(None),

@@ -92,11 +92,36 @@ impl Endpoint {
         let malformed = |reason: String| KubeconfigError::Malformed { path: path.to_owned(), reason };
         let config: Config = serde_saphyr::from_str(&text).map_err(|error| malformed(error.to_string()))?;
         let directory = path.parent().unwrap_or_else(|| Path::new(""));
-        parse(config, directory).map_err(malformed)
+        parse(config, Files::Below(directory)).map_err(malformed)
+    }
+
+    /// The same of a text that a tenant wrote, such as one in a Secret: it may name no files of this machine, must use TLS,
+    /// and leads where tenants' configurations may lead. The URL may have a path.
+    pub fn from_tenants_kubeconfig(text: &str) -> Result<Self, String> {
+        let config: Config = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let endpoint = parse(config, Files::None)?;
+        Ok(Self { transport: Transport::HttpsOnly, origin: Origin::Tenant, ..endpoint })
     }
 }
 
-fn parse(config: Config, directory: &Path) -> Result<Endpoint, String> {
+/// Where files are that a kubeconfig names.
+#[derive(Clone, Copy)]
+enum Files<'p> {
+    Below(&'p Path),
+    /// It may not name any.
+    None,
+}
+
+impl Files<'_> {
+    fn find(self, file: PathBuf) -> Result<PathBuf, String> {
+        match self {
+            Files::Below(directory) => Ok(directory.join(file)),
+            Files::None => Err("files cannot be named here; put the data inline".into()),
+        }
+    }
+}
+
+fn parse(config: Config, directory: Files) -> Result<Endpoint, String> {
     let context = match config.contexts.as_slice() {
         contexts if !config.current_context.is_empty() => {
             let named = contexts.iter().find(|context| context.name == config.current_context);
@@ -134,7 +159,7 @@ fn parse(config: Config, directory: &Path) -> Result<Endpoint, String> {
         _ => return Err(format!("user {user_name:?} needs both a client certificate and its key")),
     };
     let credentials = match (user.token_file, user.token, user.username) {
-        (Some(file), ..) => Credentials::BearerFile(directory.join(file)),
+        (Some(file), ..) => Credentials::BearerFile(directory.find(file)?),
         (None, Some(token), _) => Credentials::Bearer(token),
         (None, None, Some(username)) => Credentials::Basic { username, password: user.password.unwrap_or_default() },
         (None, None, None) => Credentials::None,
@@ -152,13 +177,13 @@ fn parse(config: Config, directory: &Path) -> Result<Endpoint, String> {
 }
 
 /// Inline data goes before a file.
-fn inline_or_file(data: Option<String>, file: Option<PathBuf>, directory: &Path) -> Result<Option<Vec<u8>>, String> {
+fn inline_or_file(data: Option<String>, file: Option<PathBuf>, directory: Files) -> Result<Option<Vec<u8>>, String> {
     if let Some(data) = data.filter(|data| !data.is_empty()) {
         let decoded = STANDARD.decode(data.trim()).map_err(|error| format!("inline certificate or key: {error}"))?;
         return Ok(Some(decoded));
     }
     let Some(file) = file.filter(|file| !file.as_os_str().is_empty()) else { return Ok(None) };
-    let path = directory.join(file);
+    let path = directory.find(file)?;
     std::fs::read(&path).map(Some).map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -167,7 +192,28 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Endpoint, String> {
-        parse(serde_saphyr::from_str(text).map_err(|error| error.to_string())?, Path::new("/etc/hooks"))
+        parse(serde_saphyr::from_str(text).map_err(|error| error.to_string())?, Files::Below(Path::new("/etc/hooks")))
+    }
+
+    #[test]
+    fn a_tenants_kubeconfig_names_no_files() {
+        let text = |user: &str, cluster: &str| {
+            format!(
+                "clusters: [{{name: c, cluster: {{server: 'https://h/path'{cluster}}}}}]\n\
+                 users: [{{name: u, user: {user}}}]\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n"
+            )
+        };
+        let endpoint = Endpoint::from_tenants_kubeconfig(&text("{token: t}", "")).expect("inline data");
+        assert_eq!(endpoint.origin, Origin::Tenant);
+        assert_eq!(endpoint.transport, Transport::HttpsOnly);
+        for (user, cluster) in [
+            ("{tokenFile: /etc/shadow}", ""),
+            ("{client-key: k, client-certificate: c}", ""),
+            ("{token: t}", ", certificate-authority: /etc/passwd"),
+        ] {
+            let error = Endpoint::from_tenants_kubeconfig(&text(user, cluster)).expect_err(user);
+            assert_eq!(error, "files cannot be named here; put the data inline");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod composition;
 mod domains;
 mod encryption;
 mod flow_control;
+mod olm;
 pub mod store;
 mod tls;
 mod webhooks;
@@ -76,6 +77,8 @@ pub struct Args {
     aggregation: aggregation::Flags,
     #[command(flatten)]
     domains: domains::Flags,
+    #[command(flatten)]
+    olm: olm::Flags,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -108,6 +111,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     if let Some(directory) = args.pki_dir {
         builder = builder.pki_dir(directory);
     }
+    builder = args.olm.apply(builder);
     if let Some(authorization) = args.authorization.options()? {
         builder = builder.authorization(authorization);
     }

@@ -8,7 +8,9 @@ use bailiwick_auth::authz::Authorizer;
 use bailiwick_controllers::Controller;
 use bailiwick_machinery::resource::Resource;
 
-use super::{Aggregation, AuthorizationMode, AuthorizationOptions, Builder, Definitions, Fairness, Feature};
+use super::{
+    Aggregation, AuthorizationMode, AuthorizationOptions, Builder, Definitions, Fairness, Feature, OlmOptions,
+};
 use crate::native_type::{DeclaredType, Hookable, NativeType, NativeTypeError};
 use crate::projects::Projects;
 use crate::services::Service;
@@ -22,6 +24,7 @@ pub(super) struct Parts {
     pub remote_authenticators: Vec<Arc<dyn RemoteAuthenticator>>,
     pub authorizers: Vec<Arc<dyn Authorizer>>,
     pub services: Vec<Service>,
+    pub olm: Option<OlmOptions>,
 }
 
 impl Builder {

@@ -24,11 +24,13 @@ pub struct CatalogServer {
 }
 
 impl CatalogServer {
-    pub fn new(index: Index) -> Self {
+    /// Serves an index, which others may use too.
+    pub fn new(index: impl Into<Arc<Index>>) -> Self {
+        let index = index.into();
         let fingerprint = format!("{:?}", index.graph.fingerprint);
         let digest = Digest::of(fingerprint.as_bytes());
         let etag = format!("\"{}\"", digest.hex().get(..16).unwrap_or_default());
-        CatalogServer { index: Arc::new(index), etag }
+        CatalogServer { index, etag }
     }
 }
 

@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::error::Error;
 
 /// Works on `queue` until it has nothing more to do for an hour (of paused time); returns the keys in order.
 async fn drain(queue: &WorkQueue<u32>, result: impl Fn(u32, usize) -> Result<Outcome, Error>) -> Vec<u32> {

@@ -1,0 +1,85 @@
+//! What all parts of the service share: the API, the catalogs, the queue of what is to be looked at.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bailiwick_controllers::work_queue::WorkQueue;
+use kube::Client;
+
+use crate::bundles::Bundles;
+use crate::catalogs::Catalogs;
+use crate::events::Events;
+use crate::pull::Puller;
+use crate::served_catalog::ServedCatalogs;
+use crate::target::Targets;
+
+/// What there is to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Key {
+    CatalogSource {
+        namespace: String,
+        name: String,
+    },
+    /// The OperatorGroup, Subscriptions, InstallPlans and ClusterServiceVersions of a namespace: one depends on the other.
+    Namespace(String),
+    ClusterCatalog(String),
+    ClusterExtension(String),
+}
+
+/// See the module.
+pub(crate) struct Context {
+    pub client: Client,
+    pub global_namespace: String,
+    pub catalogs: Arc<Catalogs>,
+    pub served: ServedCatalogs,
+    pub puller: Arc<Puller>,
+    pub bundles: Bundles,
+    pub targets: Targets,
+    pub events: Events,
+    pub queue: Arc<WorkQueue<Key>>,
+    /// What has been looked at so far, to be looked at again when a catalog changes.
+    known: Mutex<BTreeSet<Key>>,
+}
+
+impl Context {
+    pub fn new(client: Client, global_namespace: String, puller: Arc<Puller>, catalogs: Arc<Catalogs>) -> Self {
+        Self {
+            global_namespace,
+            catalogs,
+            served: ServedCatalogs::default(),
+            bundles: Bundles::new(puller.clone()),
+            puller,
+            targets: Targets::new(client.clone()),
+            events: Events::new(client.clone()),
+            queue: Arc::new(WorkQueue::new()),
+            known: Mutex::default(),
+            client,
+        }
+    }
+
+    /// Notes that something is there.
+    pub fn note(&self, key: &Key) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
+    }
+
+    pub fn forget(&self, key: &Key) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    /// A namespace is new, has other labels or goes away: groups may select it, and what is in it may wait to go.
+    pub fn namespace_changed(&self, name: &str) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in known.iter().filter(|key| matches!(key, Key::Namespace(_))) {
+            self.queue.add(key.clone());
+        }
+        self.queue.add(Key::Namespace(name.to_owned()));
+    }
+
+    /// Everything that draws from catalogs is looked at again.
+    pub fn catalogs_changed(&self) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in known.iter().filter(|key| matches!(key, Key::Namespace(_) | Key::ClusterExtension(_))) {
+            self.queue.add(key.clone());
+        }
+    }
+}

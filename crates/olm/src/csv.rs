@@ -1,0 +1,501 @@
+//! ClusterServiceVersions: from Pending to Succeeded, replaced and removed, phase by phase with OLM's reasons and
+//! messages. Where nothing can run the operator's deployments the phase stays Installing and says so.
+
+mod deployments;
+mod requirements;
+
+use std::time::Duration;
+
+use bailiwick_controllers::work_queue::Outcome;
+use kube::ResourceExt;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::error::{Error, is_not_found};
+use crate::installing::{Installer, label_value, sweep};
+use crate::kinds::{CSV, OPERATOR_CONDITION};
+use crate::object::{annotation, is_deleting, list, now, status, text, write_status};
+use crate::operator_group::{self, Group};
+use crate::permissions::{self, Watched};
+use crate::subscription::is_copied;
+use crate::target::{TARGET_ANNOTATION, Target};
+use crate::{install_plan, webhooks};
+
+/// The deployments of a version for somebody else than a ClusterServiceVersion.
+pub(crate) fn deployments(csv: &Value, namespace: &str, holder: &DynamicObject, watched: &Watched) -> Vec<Value> {
+    let mut made = deployments::objects(csv, namespace, holder, watched, None);
+    made.iter_mut().for_each(|deployment| webhooks::mount(deployment, csv));
+    made
+}
+
+/// Keeps a version until what it installed for the whole cluster is gone.
+pub(crate) const FINALIZER: &str = "operators.coreos.com/csv-cleanup";
+/// On an OperatorGroup or a namespace's Subscription: somebody else runs the operator.
+pub(crate) const WORKLOADS_ANNOTATION: &str = "bailiwick.dev/workloads";
+/// The reason of a version whose deployments nobody can run.
+pub(crate) const NOT_SERVED: &str = "DeploymentsNotServed";
+/// How many phases a version may go through in one look; more would be going in circles.
+const TRANSITIONS_MAX: usize = 8;
+/// How many past phases are remembered, as upstream.
+const CONDITIONS_MAX: usize = 20;
+/// How often deployments are looked at while they start, and once they run.
+const STARTING_INTERVAL: Duration = Duration::from_secs(2);
+const RUNNING_INTERVAL: Duration = Duration::from_secs(60);
+/// How long deployments may take, as upstream.
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A phase with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Phase {
+    phase: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl Phase {
+    fn new(phase: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { phase, reason, message: message.into() }
+    }
+
+    fn is_of(&self, csv: &DynamicObject) -> bool {
+        let status = status(csv);
+        status["phase"] == self.phase && status["reason"] == self.reason && status["message"] == self.message.as_str()
+    }
+}
+
+/// Whether a version is as far as it can come, so that it may be upgraded or take another's place.
+pub(crate) fn is_settled(csv: &DynamicObject) -> bool {
+    let (phase, reason) = (text(&csv.data, "/status/phase"), text(&csv.data, "/status/reason"));
+    phase == "Succeeded" || (phase == "Installing" && reason == NOT_SERVED)
+}
+
+/// Looks at all versions of a namespace.
+pub(crate) async fn reconcile_all(
+    context: &Context,
+    namespace: &str,
+    group: &Group,
+    subscriptions: &[DynamicObject],
+) -> Result<Outcome, Error> {
+    let api = CSV.within(&context.client, namespace);
+    let mut soonest: Option<Duration> = None;
+    let names: Vec<String> = api.list(&Default::default()).await?.items.iter().map(ResourceExt::name_any).collect();
+    for name in names {
+        for _ in 0..TRANSITIONS_MAX {
+            let all = api.list(&Default::default()).await?.items;
+            let Some(csv) = all.iter().find(|csv| csv.name_any() == name).filter(|csv| !is_copied(csv)).cloned() else {
+                break;
+            };
+            if is_deleting(&csv) {
+                clean_up(context, namespace, csv).await?;
+                break;
+            }
+            let look = Look { context, namespace, group, subscriptions, all: &all };
+            let (phase, again) = look.next(&csv).await?;
+            soonest = match (soonest, again) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            let Some((phase, requirements)) = phase else { break };
+            if !set_phase(context, &api, csv, &phase, requirements).await? {
+                break;
+            }
+        }
+    }
+    Ok(soonest.map_or(Outcome::Done, Outcome::After))
+}
+
+/// Writes a phase; whether it is another.
+async fn set_phase(
+    context: &Context,
+    api: &kube::Api<DynamicObject>,
+    mut csv: DynamicObject,
+    phase: &Phase,
+    requirements: Option<Vec<Value>>,
+) -> Result<bool, Error> {
+    let mut wanted = status(&csv).clone();
+    if !wanted.is_object() {
+        wanted = json!({});
+    }
+    if let Some(requirements) = requirements {
+        wanted["requirementStatus"] = requirements.into();
+    }
+    let changed = !phase.is_of(&csv);
+    if changed {
+        let time = now();
+        let entry = json!({
+            "phase": phase.phase, "reason": phase.reason, "message": phase.message, "lastUpdateTime": time,
+            "lastTransitionTime": time,
+        });
+        let mut conditions = list(&wanted, "/conditions").to_vec();
+        conditions.push(entry.clone());
+        let surplus = conditions.len().saturating_sub(CONDITIONS_MAX);
+        conditions.drain(..surplus);
+        for (key, value) in entry.as_object().into_iter().flatten() {
+            wanted[key] = value.clone();
+        }
+        wanted["conditions"] = conditions.into();
+        match phase.phase {
+            "Failed" => context.events.warning(&CSV, &csv, phase.reason, &phase.message).await,
+            _ => context.events.normal(&CSV, &csv, phase.reason, &phase.message).await,
+        }
+    }
+    write_status(api, &mut csv, wanted).await?;
+    if phase.phase == "Deleting" {
+        match api.delete(&csv.name_any(), &Default::default()).await {
+            Err(error) if !is_not_found(&error) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(changed)
+}
+
+/// What one look at a version knows.
+struct Look<'l> {
+    context: &'l Context,
+    namespace: &'l str,
+    group: &'l Group,
+    subscriptions: &'l [DynamicObject],
+    all: &'l [DynamicObject],
+}
+
+/// The next phase, with what is required if that was looked at, and when to look again.
+type Next = (Option<(Phase, Option<Vec<Value>>)>, Option<Duration>);
+
+fn to(phase: Phase) -> Next {
+    (Some((phase, None)), None)
+}
+
+impl Look<'_> {
+    async fn next(&self, csv: &DynamicObject) -> Result<Next, Error> {
+        let (phase, reason) = (text(&csv.data, "/status/phase"), text(&csv.data, "/status/reason"));
+        if phase == "Deleting" {
+            return Ok(to(Phase::new("Deleting", "Replaced", text(&csv.data, "/status/message"))));
+        }
+        let (group, watched) = match self.grouped(csv) {
+            Ok(grouped) => grouped,
+            Err(fault) => return Ok(to(fault)),
+        };
+        if let Some(newer) = self.replacement(csv) {
+            return Ok(match is_settled(newer) {
+                true => to(Phase::new(
+                    "Deleting",
+                    "Replaced",
+                    "has been replaced by a newer ClusterServiceVersion that has successfully installed.",
+                )),
+                false => {
+                    let message = format!("being replaced by csv: {}", newer.name_any());
+                    to(Phase::new("Replacing", "BeingReplaced", message))
+                }
+            });
+        }
+        match phase {
+            "" => return Ok(to(Phase::new("Pending", "RequirementsUnknown", "requirements not yet checked"))),
+            "Failed" if is_of_group(reason) => {
+                let message = "InstallModes now support target namespaces";
+                return Ok(to(Phase::new("Pending", "RequirementsUnknown", message)));
+            }
+            // What was to replace it is gone.
+            "Replacing" => {
+                return Ok(to(Phase::new("Pending", "RequirementsUnknown", "requirements not yet checked")));
+            }
+            _ => {}
+        }
+        let account = Some(text(&group.data, "/spec/serviceAccountName")).filter(|name| !name.is_empty());
+        let target = match self.context.targets.of(csv, self.namespace, account).await? {
+            Ok(target) => target,
+            Err(message) => {
+                let message = format!("install strategy failed: {message}");
+                return Ok((
+                    Some((Phase::new("Failed", "InstallComponentFailed", message), None)),
+                    Some(RUNNING_INTERVAL),
+                ));
+            }
+        };
+        match phase {
+            "Pending" => self.pending(csv, &target).await,
+            "InstallReady" => self.install(csv, &target, group, watched).await,
+            "Installing" | "Succeeded" => self.watch(csv, &target, group).await,
+            "Failed" => self.failed(csv, &target, reason).await,
+            _ => Ok((None, None)),
+        }
+    }
+
+    /// The group that the version belongs to, or why it cannot be installed in it.
+    fn grouped(&self, csv: &DynamicObject) -> Result<(&DynamicObject, &Watched), Phase> {
+        let (group, watched) = match self.group {
+            Group::None => {
+                return Err(Phase::new("Failed", "NoOperatorGroup", "csv in namespace with no operatorgroups"));
+            }
+            Group::TooMany(_) => {
+                let message = "csv created in namespace with multiple operatorgroups, can't pick one automatically";
+                return Err(Phase::new("Failed", "TooManyOperatorGroups", message));
+            }
+            Group::One(group, watched) => (group, watched),
+        };
+        let Some(watched) = watched else {
+            let message = "no targetNamespaces are matched operatorgroups namespace selection";
+            return Err(Phase::new("Failed", "NoTargetNamespaces", message));
+        };
+        if let Some(message) = operator_group::invalid_modes(&csv.data) {
+            return Err(Phase::new("Failed", "InvalidInstallModes", message));
+        }
+        if let Err(message) = operator_group::supports(&csv.data, self.namespace, watched) {
+            return Err(Phase::new("Failed", "UnsupportedOperatorGroup", message));
+        }
+        Ok((group, watched))
+    }
+
+    /// The version that takes this one's place.
+    fn replacement(&self, csv: &DynamicObject) -> Option<&DynamicObject> {
+        let name = csv.name_any();
+        self.all.iter().find(|other| {
+            text(&other.data, "/spec/replaces") == name
+                && other.name_any() != name
+                && !is_deleting(other)
+                && !is_copied(other)
+        })
+    }
+
+    async fn pending(&self, csv: &DynamicObject, target: &Target) -> Result<Next, Error> {
+        let strategy = text(&csv.data, "/spec/install/strategy");
+        if strategy != "deployment" {
+            let message = format!("install strategy invalid: unrecognized install strategy {strategy:?}");
+            return Ok(to(Phase::new("Failed", "InvalidInstallStrategy", message)));
+        }
+        if let Some(message) = self.not_upgradeable(csv).await? {
+            let message = format!("operator is not upgradeable: {message}");
+            return Ok(to(Phase::new("Pending", "OperatorConditionNotUpgradeable", message)));
+        }
+        let (met, requirements) = requirements::check(target, csv).await?;
+        if !met {
+            let phase = Phase::new("Pending", "RequirementsNotMet", "one or more requirements couldn't be found");
+            return Ok((Some((phase, Some(requirements))), Some(STARTING_INTERVAL)));
+        }
+        if self.owner_conflict(csv) {
+            let phase = Phase::new("Failed", "OwnerConflict", "conflicting CRD owner in namespace");
+            return Ok((Some((phase, Some(requirements))), None));
+        }
+        let phase = Phase::new("InstallReady", "AllRequirementsMet", "all requirements found, attempting install");
+        Ok((Some((phase, Some(requirements))), None))
+    }
+
+    /// Whether another version of the namespace, other than the one it replaces, owns the same definition.
+    fn owner_conflict(&self, csv: &DynamicObject) -> bool {
+        let owned = |csv: &DynamicObject| -> Vec<String> {
+            let owned = list(&csv.data, "/spec/customresourcedefinitions/owned").iter();
+            owned.map(|it| text(it, "/name").to_owned()).collect()
+        };
+        let (name, own) = (csv.name_any(), owned(csv));
+        let replaced = text(&csv.data, "/spec/replaces");
+        self.all.iter().any(|other| {
+            let is_other = other.name_any() != name && other.name_any() != replaced && !is_deleting(other);
+            let leaves =
+                matches!(text(&other.data, "/status/phase"), "Replacing" | "Deleting" | "Failed" | "" | "Pending");
+            is_other && !leaves && !is_copied(other) && owned(other).iter().any(|it| own.contains(it))
+        })
+    }
+
+    /// What the operator that is to be replaced says against it.
+    async fn not_upgradeable(&self, csv: &DynamicObject) -> Result<Option<String>, Error> {
+        let replaced = text(&csv.data, "/spec/replaces");
+        if replaced.is_empty() || !self.all.iter().any(|other| other.name_any() == replaced) {
+            return Ok(None);
+        }
+        let api = OPERATOR_CONDITION.within(&self.context.client, self.namespace);
+        let Some(condition) = api.get_opt(replaced).await? else { return Ok(None) };
+        let upgradeable = |path: &str| {
+            let mut conditions = list(&condition.data, path).iter();
+            conditions.find(|it| it["type"] == "Upgradeable").cloned()
+        };
+        // Administrators have the last word.
+        let said = upgradeable("/spec/overrides").or_else(|| upgradeable("/spec/conditions"));
+        let said = said.or_else(|| upgradeable("/status/conditions"));
+        Ok(said
+            .filter(|said| said["status"] == "False")
+            .map(|said| format!("the operator {replaced} is not upgradeable: {}", text(&said, "/message"))))
+    }
+
+    async fn install(
+        &self,
+        csv: &DynamicObject,
+        target: &Target,
+        group: &DynamicObject,
+        watched: &Watched,
+    ) -> Result<Next, Error> {
+        let whole = serde_json::to_value(csv).unwrap_or_default();
+        let owner = CSV.owner(csv);
+        let name = csv.name_any();
+        let mut objects = permissions::objects(&whole, self.namespace, watched);
+        if target.serves("apps", "v1", "Deployment").await? {
+            let subscription = self.subscription_of(&name);
+            let mut deployments = deployments::objects(&whole, self.namespace, group, watched, subscription);
+            deployments.iter_mut().for_each(|deployment| webhooks::mount(deployment, &whole));
+            objects.extend(deployments);
+        }
+        let hooks = match webhooks::objects(target, csv, self.namespace).await? {
+            Ok(hooks) => hooks,
+            Err(message) => {
+                let message = format!("install strategy failed: {message}");
+                return Ok(to(Phase::new("Failed", "InvalidWebhookDescription", message)));
+            }
+        };
+        objects.extend(hooks);
+        let mut installer = Installer::new(target, self.namespace);
+        for mut object in objects {
+            install_plan::own(&mut object, &name, self.namespace, &owner, target);
+            if let Err(message) = installer.apply(&object).await {
+                let message = format!("install strategy failed: {message}");
+                let phase = Phase::new("Failed", "InstallComponentFailed", message);
+                return Ok((Some((phase, None)), Some(RUNNING_INTERVAL)));
+            }
+        }
+        Ok(to(Phase::new("Installing", "InstallSucceeded", "waiting for install components to report healthy")))
+    }
+
+    fn subscription_of(&self, csv: &str) -> Option<&DynamicObject> {
+        self.subscriptions.iter().find(|subscription| {
+            let status = status(subscription);
+            status["currentCSV"] == csv || status["installedCSV"] == csv
+        })
+    }
+
+    /// Whether what is installed works.
+    async fn watch(&self, csv: &DynamicObject, target: &Target, group: &DynamicObject) -> Result<Next, Error> {
+        let is_succeeded = text(&csv.data, "/status/phase") == "Succeeded";
+        if is_succeeded {
+            let (met, requirements) = requirements::check(target, csv).await?;
+            if !met {
+                let phase = Phase::new("Failed", "RequirementsNotMet", "requirements no longer met");
+                return Ok((Some((phase, Some(requirements))), Some(STARTING_INTERVAL)));
+            }
+        }
+        let names = deployments::names(&csv.data);
+        let succeeded = || Phase::new("Succeeded", "InstallSucceeded", "install strategy completed with no errors");
+        if names.is_empty() {
+            return Ok(to(succeeded()));
+        }
+        if !target.serves("apps", "v1", "Deployment").await? {
+            let runs_elsewhere = std::iter::once(group)
+                .chain(self.subscription_of(&csv.name_any()))
+                .any(|object| annotation(object, WORKLOADS_ANNOTATION) == Some("elsewhere"));
+            return Ok(to(match runs_elsewhere {
+                true => {
+                    let message = format!(
+                        "everything but the deployments ({}) is installed; they run elsewhere, as the annotation \
+                         {WORKLOADS_ANNOTATION} says",
+                        names.join(", ")
+                    );
+                    Phase::new("Succeeded", "InstallSucceeded", message)
+                }
+                false => Phase::new("Installing", NOT_SERVED, not_served(target, &names, csv)),
+            }));
+        }
+        match deployments::unavailable(target, self.namespace, &names).await? {
+            None => Ok((Some((succeeded(), None)), Some(RUNNING_INTERVAL))),
+            Some(reason) if is_succeeded => {
+                let phase = Phase::new("Failed", "ComponentUnhealthy", format!("installing: {reason}"));
+                Ok((Some((phase, None)), Some(STARTING_INTERVAL)))
+            }
+            Some(reason) => {
+                let since: Option<jiff::Timestamp> = text(&csv.data, "/status/lastTransitionTime").parse().ok();
+                let waited = since.map(|since| jiff::Timestamp::now().duration_since(since));
+                if waited.is_some_and(|waited| waited.unsigned_abs() > INSTALL_TIMEOUT) {
+                    return Ok((
+                        Some((Phase::new("Failed", "InstallCheckFailed", "install timeout"), None)),
+                        Some(RUNNING_INTERVAL),
+                    ));
+                }
+                let phase = Phase::new("Installing", "InstallWaiting", format!("installing: {reason}"));
+                Ok((Some((phase, None)), Some(STARTING_INTERVAL)))
+            }
+        }
+    }
+
+    /// Whether a version that failed may be tried again.
+    async fn failed(&self, csv: &DynamicObject, target: &Target, reason: &str) -> Result<Next, Error> {
+        match reason {
+            "RequirementsNotMet" => {
+                let (met, _) = requirements::check(target, csv).await?;
+                let phase = Phase::new("Pending", "RequirementsNotMet", "requirements not met");
+                Ok(if met { to(phase) } else { (None, Some(STARTING_INTERVAL)) })
+            }
+            "InstallCheckFailed" | "ComponentUnhealthy" => {
+                let names = deployments::names(&csv.data);
+                let well = target.serves("apps", "v1", "Deployment").await?
+                    && deployments::unavailable(target, self.namespace, &names).await?.is_none();
+                let phase = Phase::new("Pending", "NeedsReinstall", "calculated deployment install is bad");
+                Ok(if well { to(phase) } else { (None, Some(RUNNING_INTERVAL)) })
+            }
+            "OwnerConflict" if !self.owner_conflict(csv) => {
+                Ok(to(Phase::new("Pending", "RequirementsUnknown", "requirements not yet checked")))
+            }
+            "InstallComponentFailed" => {
+                let since: Option<jiff::Timestamp> = text(&csv.data, "/status/lastTransitionTime").parse().ok();
+                let waited = since.map(|since| jiff::Timestamp::now().duration_since(since).unsigned_abs());
+                Ok(match waited.is_some_and(|waited| waited >= RUNNING_INTERVAL) {
+                    true => to(Phase::new("Pending", "NeedsReinstall", "tried again")),
+                    false => (None, Some(RUNNING_INTERVAL)),
+                })
+            }
+            _ => Ok((None, None)),
+        }
+    }
+}
+
+fn is_of_group(reason: &str) -> bool {
+    matches!(
+        reason,
+        "NoOperatorGroup"
+            | "TooManyOperatorGroups"
+            | "NoTargetNamespaces"
+            | "UnsupportedOperatorGroup"
+            | "InvalidInstallModes"
+    )
+}
+
+/// The honest state of an operator that nobody runs.
+fn not_served(target: &Target, names: &[String], csv: &DynamicObject) -> String {
+    let mut message = format!(
+        "installed everything but the deployments ({}): {} serves no apps/v1 Deployments, so nothing runs the operator. \
+         Name a cluster that does with the annotation {TARGET_ANNOTATION} on the OperatorGroup, or, if the operator \
+         runs elsewhere, annotate the OperatorGroup with {WORKLOADS_ANNOTATION}=elsewhere",
+        names.join(", "),
+        target.name()
+    );
+    let hooks = list(&csv.data, "/spec/webhookdefinitions");
+    if !hooks.is_empty() {
+        message.push_str(&webhooks::note(hooks));
+    }
+    message
+}
+
+/// Removes what a version installed, but not its definitions, then lets it go.
+async fn clean_up(context: &Context, namespace: &str, csv: DynamicObject) -> Result<(), Error> {
+    if !csv.finalizers().iter().any(|it| it == FINALIZER) {
+        return Ok(());
+    }
+    let name = csv.name_any();
+    let selector = format!("olm.owner={},olm.owner.namespace={namespace}", label_value(&name));
+    match context.targets.of(&csv, namespace, None).await? {
+        Ok(target) => sweep(&target, &selector, &|_, _, _| false).await?,
+        // The way there is gone; what is there is not ours to find any more.
+        Err(message) => context.events.warning(&CSV, &csv, "CleanupFailed", &message).await,
+    }
+    let kept: Vec<&String> = csv.finalizers().iter().filter(|it| *it != FINALIZER).collect();
+    let patch = json!({"metadata": {"finalizers": kept, "resourceVersion": csv.resource_version()}});
+    let api = CSV.within(&context.client, namespace);
+    match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        Err(error) if !is_not_found(&error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Lets go of the versions of a namespace that is being deleted.
+pub(crate) async fn let_go(context: &Context, namespace: &str) -> Result<Outcome, Error> {
+    let all = CSV.within(&context.client, namespace).list(&Default::default()).await?.items;
+    for csv in all.into_iter().filter(is_deleting) {
+        clean_up(context, namespace, csv).await?;
+    }
+    Ok(Outcome::Done)
+}

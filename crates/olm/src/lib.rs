@@ -1,0 +1,85 @@
+//! Operators from catalogs, on a control plane: OLM's CatalogSources, Subscriptions, InstallPlans,
+//! ClusterServiceVersions and OperatorGroups, PackageManifests, and OLM v1's ClusterCatalogs and ClusterExtensions.
+//!
+//! [`run`] is the entry point: it installs the definitions of these kinds and works until it is told to end. Everything is
+//! done through the API, as any other client would; the same code serves the control plane it runs in and one far away.
+//! Catalogs are pulled and indexed here, without pods; resolution is that of `bailiwick_catalog::resolve`.
+
+mod bundles;
+mod catalog_source;
+mod catalogs;
+mod cluster_catalog;
+mod cluster_extension;
+mod config_map_catalog;
+mod context;
+mod crd_safety;
+mod crds;
+mod csv;
+mod error;
+mod events;
+mod install_plan;
+mod installing;
+mod kinds;
+mod namespace;
+mod object;
+mod operator_group;
+mod package_manifest;
+mod package_server;
+mod permissions;
+mod pull;
+mod remote_catalog;
+mod resolving;
+mod served_catalog;
+mod subscription;
+mod target;
+mod watching;
+mod webhooks;
+
+use std::path::PathBuf;
+
+use kube::Client;
+
+pub use crate::error::Error;
+pub use crate::package_server::{Announcement, PackageServer, SERVICE as PACKAGE_SERVICE};
+pub use crate::pull::PullOptions;
+
+/// Where CatalogSources are everybody's, unless it is said otherwise.
+pub const GLOBAL_NAMESPACE: &str = "olm";
+
+/// What [`run`] needs to know.
+#[derive(Debug)]
+pub struct Options {
+    /// Where images and indexes are kept.
+    pub directory: PathBuf,
+    /// The namespace whose CatalogSources all namespaces may draw from.
+    pub global_namespace: String,
+    pub pull: PullOptions,
+    /// Where PackageManifests are served; without it there are none.
+    pub package_server: Option<PackageServer>,
+}
+
+impl Options {
+    /// The usual, with files below a directory and no PackageManifests.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            global_namespace: GLOBAL_NAMESPACE.to_owned(),
+            pull: PullOptions::default(),
+            package_server: None,
+        }
+    }
+}
+
+/// Works until `shutdown` is over. Everything that was started has ended when this returns.
+pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+    let work = async {
+        crds::install(&client).await?;
+        crds::ensure_roles(&client).await?;
+        crds::ensure_namespaces(&client, &options.global_namespace).await?;
+        watching::work(client, options).await
+    };
+    tokio::select! {
+        ended = work => ended,
+        () = shutdown => Ok(()),
+    }
+}
