@@ -1,12 +1,18 @@
 //! `bailiwick dns verify`.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use bailiwick_domains::name::DomainName;
 use bailiwick_domains::report::verification;
 use bailiwick_domains::verification::challenge::system_random;
+use bailiwick_domains::verification::decision::Outcome;
 use bailiwick_domains::verification::{Challenge, Scope};
 
 use super::Common;
+
+/// How often a record is looked for while waiting: it is seen within this time of going live.
+const POLL: Duration = Duration::from_secs(4);
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -18,6 +24,9 @@ pub struct Args {
     /// The name in the record's name: `_<brand>-challenge`.
     #[arg(long, default_value = "bailiwick")]
     brand: String,
+    /// Look again every few seconds until it is there, for at most this long.
+    #[arg(long, default_value_t = 0)]
+    wait_seconds: u64,
 }
 
 pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
@@ -28,7 +37,14 @@ pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
     match args.token {
         Some(token) => {
             let challenge = challenge.with_token(&token);
-            let verdict = toolbox.verify(&challenge).await;
+            let deadline = tokio::time::Instant::now() + Duration::from_secs(args.wait_seconds);
+            let verdict = loop {
+                let verdict = toolbox.verify(&challenge).await;
+                if verdict.outcome != Outcome::Pending || tokio::time::Instant::now() + POLL > deadline {
+                    break verdict;
+                }
+                tokio::time::sleep(POLL).await;
+            };
             common.print(&verdict, |style| verification::verdict(&challenge, &verdict, style))
         }
         None => {
