@@ -213,11 +213,14 @@ impl Subscription<'_> {
     }
 
     fn none_fits(&self, snapshot: &Snapshot, offered: &[usize]) -> Nothing {
-        let bundles: Vec<String> = offered
-            .iter()
-            .filter_map(|at| snapshot.entry(*at))
-            .map(|entry| snapshot.bundle_of(entry).version.to_string())
-            .collect();
+        let mut bundles: Vec<String> = Vec::new();
+        for entry in offered.iter().filter_map(|at| snapshot.entry(*at)) {
+            // A bundle is on offer once for each of its channels.
+            let version = snapshot.bundle_of(entry).version.to_string();
+            if !bundles.contains(&version) {
+                bundles.push(version);
+            }
+        }
         let channel = if self.channel.is_empty() { String::new() } else { format!(" in channel {}", self.channel) };
         Nothing {
             olm: format!("no operators found matching the criteria of subscription {}", self.want.name),
