@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::Context;
 use bailiwick::{ControlPlane, Controller, TracingOptions};
 
+use self::composition::Addition;
 use crate::cli::duration;
 
 /// Run the API server. The first start makes a CA, certificates and <data-dir>/admin.kubeconfig.
@@ -111,11 +112,15 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     if let Some(directory) = args.pki_dir {
         builder = builder.pki_dir(directory);
     }
-    builder = args.olm.apply(builder);
     if let Some(authorization) = args.authorization.options()? {
         builder = builder.authorization(authorization);
     }
-    builder = args.domains.apply(builder)?;
+    if args.composition.adds(Addition::Domains) {
+        builder = args.domains.add(builder)?;
+    }
+    if args.composition.adds(Addition::Olm) {
+        builder = args.olm.add(builder);
+    }
     let running = builder.start().await?;
     println!(
         "bailiwick is ready at {}; try: kubectl --kubeconfig {} get namespaces",

@@ -8,6 +8,15 @@ use bailiwick::{Builder, Feature};
 
 use crate::cli::duration;
 
+/// A part that is not there unless it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Addition {
+    /// Domain objects, watched over. Asks the internet about them.
+    Domains,
+    /// OLM's CatalogSources, Subscriptions, ClusterExtensions and so on, and what installs operators for them.
+    Olm,
+}
+
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Composition")]
@@ -16,6 +25,9 @@ pub struct Flags {
     /// service-accounts, webhooks, policies, flow-control, configmaps, secrets. They are then neither served nor run.
     #[arg(long, value_delimiter = ',')]
     without: Vec<Feature>,
+    /// Parts to add (comma-separated).
+    #[arg(long, value_delimiter = ',')]
+    with: Vec<Addition>,
     /// Versions and resources to serve or not, such as events.k8s.io/v1=false or api/all=false. May be repeated.
     #[arg(long, value_delimiter = ',', value_parser = setting)]
     runtime_config: Vec<(String, bool)>,
@@ -25,6 +37,11 @@ pub struct Flags {
 }
 
 impl Flags {
+    /// Whether a part is asked for.
+    pub fn adds(&self, addition: Addition) -> bool {
+        self.with.contains(&addition)
+    }
+
     pub fn apply(&self, builder: Builder) -> Builder {
         let settings: BTreeMap<&str, bool> =
             self.runtime_config.iter().map(|(key, enabled)| (key.as_str(), *enabled)).collect();

@@ -11,9 +11,6 @@ use bailiwick_domains_controller::Options;
 #[group(skip)]
 #[command(next_help_heading = "Domains")]
 pub struct Flags {
-    /// Define Domain objects (datumapis.com/v1alpha) and watch over them. Without this nothing is asked of the internet.
-    #[arg(long)]
-    domains: bool,
     /// The name in the records that prove ownership: `_<brand>-challenge.<domain>`.
     #[arg(long, default_value = "bailiwick")]
     domains_brand: String,
@@ -23,10 +20,8 @@ pub struct Flags {
 }
 
 impl Flags {
-    pub fn apply(&self, builder: Builder) -> anyhow::Result<Builder> {
-        if !self.domains {
-            return Ok(builder);
-        }
+    /// Adds Domain objects and what watches over them.
+    pub fn add(&self, builder: Builder) -> anyhow::Result<Builder> {
         let roots = Roots::from_environment().context("domains")?;
         let options = Options {
             brand: self.domains_brand.clone(),

@@ -4,20 +4,10 @@ use std::path::PathBuf;
 
 use bailiwick::{Builder, OlmOptions};
 
-/// A part that is not there unless it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Addition {
-    /// CatalogSources, Subscriptions and the other kinds of OLM, and what installs operators for them.
-    Olm,
-}
-
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Operators from catalogs")]
 pub struct Flags {
-    /// Parts to add (comma-separated): olm, for OLM's CatalogSources, Subscriptions, ClusterExtensions and so on.
-    #[arg(long, value_delimiter = ',')]
-    with: Vec<Addition>,
     /// The namespace whose CatalogSources all namespaces may draw from.
     #[arg(long, default_value = "olm")]
     olm_global_namespace: String,
@@ -34,10 +24,8 @@ pub struct Flags {
 }
 
 impl Flags {
-    pub fn apply(&self, builder: Builder) -> Builder {
-        if !self.with.contains(&Addition::Olm) {
-            return builder;
-        }
+    /// Adds OLM's kinds and what installs operators for them.
+    pub fn add(&self, builder: Builder) -> Builder {
         builder.olm(OlmOptions {
             global_namespace: self.olm_global_namespace.clone(),
             insecure_registries: self.olm_insecure_registry.clone(),
