@@ -18,7 +18,7 @@ async fn queued(tracker: &PerNamespace) -> Vec<String> {
     let seen = Mutex::new(Vec::new());
     let work = tracker.queue.work("test", 1, |name| {
         seen.lock().unwrap().push(name.to_string());
-        async { Ok(Outcome::Done) }
+        async { Ok::<_, crate::error::Error>(Outcome::Done) }
     });
     tokio::select! {
         () = work => unreachable!("works forever"),
