@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use crate::plan::Plan;
 use crate::plan::analysis::{Analysis, State};
+use crate::provider::Detection;
 
 use super::{Colour, Style, Table, time_text};
 
@@ -12,7 +13,11 @@ pub fn plan(plan: &Plan, now: Timestamp, style: Style) -> String {
     let provider = plan.zone.provider.provider();
     let mut out = String::new();
     if !plan.records.is_empty() {
-        let title = format!("Create in {} at {}", plan.zone.zone, plan.zone.provider.display());
+        let zone = &plan.zone.zone;
+        let title = match &plan.zone.provider {
+            Detection::Unknown => format!("Create in {zone}"),
+            known => format!("Create in {zone} at {}", known.display()),
+        };
         out.push_str(&format!("{}\n", style.paint(Colour::Bold, &title)));
         let mut table = Table::indented(2);
         table.heading(&["TYPE", &provider.labels.name.to_uppercase(), &provider.labels.value.to_uppercase(), "TTL"]);
