@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::dial;
 use crate::seams::{Clock, Net, Roots, SystemClock, VantagePoint};
 use crate::transport::{Channel, Exchange, Failure, TlsTrust, Transport, TransportOptions};
 use crate::wire::Ask;
@@ -51,7 +52,7 @@ impl Engine {
 
     /// Whether an address that came out of the DNS may be asked.
     pub fn may_ask(&self, address: IpAddr) -> bool {
-        self.roots.private_addresses || is_public(address)
+        self.roots.private_addresses || dial::not_public(address).is_none()
     }
 }
 
@@ -115,35 +116,5 @@ impl Engine {
             at: self.clock().now(),
             remarks: Vec::new(),
         }
-    }
-}
-
-/// Whether an address belongs to the public internet (RFC 6890 and its registry).
-pub fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            let [a, b, c, _] = v4.octets();
-            !(v4.is_unspecified()
-                || v4.is_loopback()
-                || v4.is_private()
-                || v4.is_link_local()
-                || v4.is_broadcast()
-                || v4.is_documentation()
-                || v4.is_multicast()
-                || a == 0
-                || a >= 240
-                || (a == 100 && (64..128).contains(&b))
-                || (a == 192 && b == 0 && c == 0)
-                || (a == 198 && (b == 18 || b == 19)))
-        }
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => is_public(IpAddr::V4(v4)),
-            None => {
-                let first = v6.segments()[0];
-                let documentation = first == 0x2001 && v6.segments()[1] == 0x0db8;
-                // Everything that is assigned to the internet is in 2000::/3.
-                (0x2000..0x4000).contains(&first) && !documentation
-            }
-        },
     }
 }

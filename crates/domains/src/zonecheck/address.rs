@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::{Facts, Findings};
-use crate::engine::is_public;
+use crate::dial::not_public;
 use crate::wire::show_name;
 
 pub(super) fn check(facts: &Facts, findings: &mut Findings) {
@@ -12,7 +12,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Findings) {
     for server in &facts.servers {
         let (label, address) = (server.label(), server.address);
         match address {
-            address if is_public(address) => reachable += 1,
+            address if not_public(address).is_none() => reachable += 1,
             IpAddr::V4(v4) if v4.is_documentation() => {
                 findings
                     .error("A01_DOCUMENTATION_ADDR", format!("{label} has an address that is only for documentation"));
