@@ -56,11 +56,24 @@ pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str)
     let image = text(&object.data, "/spec/source/image/ref").to_owned();
     let place = format!("image {image}");
     let minutes = object.data.pointer("/spec/source/image/pollIntervalMinutes").and_then(Value::as_u64);
-    let interval = minutes.map(|minutes| Duration::from_secs(minutes * 60));
+    let interval = minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
     let known = read.known(&key, &place);
     let is_due = match &known {
         None => true,
         Some(known) => interval.is_some_and(|interval| known.at.elapsed() >= interval),
+    };
+    let mut labels = object.labels().clone();
+    labels.insert(NAME_LABEL.to_owned(), name.to_owned());
+    let offered = |index, snapshot| Catalog {
+        key: key.clone(),
+        display_name: name.to_owned(),
+        publisher: String::new(),
+        priority: priority(&object.data),
+        labels: labels.clone(),
+        created: String::new(),
+        index,
+        snapshot,
+        pull_secrets: Vec::new(),
     };
     let mut fault = None;
     if is_due {
@@ -69,19 +82,7 @@ pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str)
                 let index = Arc::new(index);
                 let snapshot = Snapshot::of_index(&index).map_err(|error| Error::Other(error.to_string()))?;
                 let address = context.served.serve(&key, index.clone())?;
-                let mut labels = object.labels().clone();
-                labels.insert(NAME_LABEL.to_owned(), name.to_owned());
-                context.catalogs.put(Catalog {
-                    key: key.clone(),
-                    display_name: name.to_owned(),
-                    publisher: String::new(),
-                    priority: priority(&object.data),
-                    labels,
-                    created: String::new(),
-                    index,
-                    snapshot: Arc::new(snapshot),
-                    pull_secrets: Vec::new(),
-                });
+                context.catalogs.put(offered(index, Arc::new(snapshot)));
                 read.remember(&key, &place, &digest);
                 wanted["lastUnpacked"] = now().into();
                 let repository = image.split('@').next().unwrap_or(&image);
@@ -100,19 +101,7 @@ pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str)
     if let Some(current) = context.catalogs.get(&key)
         && current.priority != priority(&object.data)
     {
-        let mut labels = object.labels().clone();
-        labels.insert(NAME_LABEL.to_owned(), name.to_owned());
-        context.catalogs.put(Catalog {
-            key: key.clone(),
-            display_name: name.to_owned(),
-            publisher: String::new(),
-            priority: priority(&object.data),
-            labels,
-            created: String::new(),
-            index: current.index.clone(),
-            snapshot: current.snapshot.clone(),
-            pull_secrets: Vec::new(),
-        });
+        context.catalogs.put(offered(current.index.clone(), current.snapshot.clone()));
         context.catalogs_changed();
     }
     match &fault {
