@@ -6,7 +6,9 @@
 
 mod audit;
 mod catalog;
+mod domains;
 mod flood;
+mod fresh_definitions;
 mod garbage;
 mod policies;
 mod projects;
@@ -44,6 +46,13 @@ pub struct Args {
     /// this many definitions.
     #[arg(long)]
     pub definitions: Option<u32>,
+    /// Measure servers that are given this many definitions and nothing else: time, memory for each, `kubectl explain` and
+    /// restart.
+    #[arg(long)]
+    pub fresh_definitions: Option<u32>,
+    /// With --fresh-definitions: a server that takes more memory than this is ended.
+    #[arg(long, default_value_t = 12_000)]
+    pub memory_mib: u32,
     /// Measure writes with this many ValidatingAdmissionPolicies instead, half of them matching.
     #[arg(long)]
     pub policies: Option<u32>,
@@ -68,6 +77,12 @@ pub struct Args {
     /// Measure a catalog of eight thousand bundles beside opm; nothing else is measured.
     #[arg(long)]
     pub catalog: bool,
+    /// Measure the DNS engine on the fake internet; nothing else is measured.
+    #[arg(long)]
+    pub domains: bool,
+    /// How long the watch over domains runs; the figures of the documentation are of ten minutes.
+    #[arg(long, default_value_t = 20)]
+    pub domains_seconds: u64,
 }
 
 /// One thing measured on both servers.
@@ -174,6 +189,9 @@ pub fn run(args: &Args) -> Result<()> {
         Some(binary) => binary.clone(),
         None => build_release()?,
     };
+    if args.domains {
+        return domains::run(&binary, args.domains_seconds);
+    }
     if args.catalog {
         return catalog::run(&binary, args.rounds, args.without_peer);
     }
@@ -189,6 +207,9 @@ pub fn run(args: &Args) -> Result<()> {
     let loadgen = build_loadgen(&args.loadgen)?;
     if let Some(objects) = args.objects {
         return many_objects(&binary, &loadgen, objects);
+    }
+    if let Some(definitions) = args.fresh_definitions {
+        return only_definitions(&binary, &loadgen, args, definitions);
     }
     if args.audit {
         return audit::run(&binary, &loadgen, args.operations);
@@ -225,6 +246,39 @@ fn floods(binary: &Path, args: &Args) -> Result<()> {
     if !args.without_peer {
         setup::install(tools::PEER_TOOLS, &tools_dir()?)?;
         flood::measure("kube-apiserver + etcd", &servers::start_kube_apiserver()?)?;
+    }
+    Ok(())
+}
+
+fn only_definitions(binary: &Path, loadgen: &Path, args: &Args, wanted: u32) -> Result<()> {
+    let memory = f64::from(args.memory_mib);
+    let restart = |running: Running| running.restart_control_plane(binary);
+    let running = servers::start_control_plane(binary, &[])?;
+    let mut all = vec![fresh_definitions::measure("bailiwick", running, &restart, loadgen, wanted, memory)?];
+    if !args.without_peer {
+        setup::install(tools::PEER_TOOLS, &tools_dir()?)?;
+        let (running, restart) = (servers::start_kube_apiserver()?, Running::restart_upstream);
+        all.push(fresh_definitions::measure("kube-apiserver", running, &restart, loadgen, wanted, memory)?);
+    }
+    println!("\n| fresh definitions | bailiwick | kube-apiserver + etcd | ratio |\n|---|---:|---:|---:|");
+    let figures = |found: &fresh_definitions::Figures| {
+        [
+            ("served, of those wanted", f64::from(found.served)),
+            ("s until all are served", found.seconds),
+            ("CPU s", found.cpu_seconds),
+            ("RSS MiB", found.rss_mib),
+            ("RSS KiB for each", found.kib_each),
+            ("kubectl explain from a cold cache, s", found.explain_seconds),
+            ("restart after kill -9, s until ready", found.restart_seconds),
+        ]
+    };
+    let mut columns = all.iter().map(figures);
+    let (ours, theirs) = (columns.next().context("invariant: we take part")?, columns.next());
+    for (index, (figure, value)) in ours.into_iter().enumerate() {
+        let peer = theirs.and_then(|theirs| Some(theirs.get(index)?.1)).filter(|peer| *peer > 0.0);
+        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+        let ratio = peer.map_or("-".to_owned(), |peer| format!("{:.1}x", peer / value));
+        println!("| {figure} | {} | {} | {ratio} |", shown(Some(value)), shown(peer));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod case;
 mod compatibility;
+mod conversions;
 mod definition;
 pub(crate) mod diff;
 pub(crate) mod exchange;
@@ -48,7 +49,8 @@ pub struct Args {
     /// Write docs/COMPATIBILITY.md from the cases that are marked as differing, and stop.
     #[arg(long)]
     pub docs: bool,
-    /// Start kube-apiserver and send this many random scripts of applies and updates to both servers.
+    /// Start kube-apiserver and send this many random scripts of applies and updates to both servers; with --record, record
+    /// digests of its answers to as many scripts, which then are part of every run.
     #[arg(long, value_name = "SCRIPTS")]
     pub generated: Option<usize>,
     /// What the random scripts are made from.
@@ -98,7 +100,7 @@ pub fn run(args: &Args) -> Result<()> {
         return compatibility::write(&suites);
     }
     if let Some(count) = args.generated {
-        return generated::run(count, args);
+        return if args.record { generated::record(count) } else { generated::run(count, args) };
     }
     if args.record {
         return record(&suites, &args.filter);
@@ -151,6 +153,7 @@ pub fn compare(args: &Args) -> Result<Vec<Outcome>> {
             problems: judge(case, expected, got),
         }));
     }
+    outcomes.extend(generated::replay(&binary, &args.filter)?);
     if args.filter.is_empty() {
         outcomes.push(compatibility::is_current(&suites));
     }

@@ -39,25 +39,36 @@ pub struct Package {
 /// Crates that must not be in the build: one TLS stack, rustls with ring. As in `deny.toml`.
 const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls", "aws-lc-rs"];
 
+/// What the database says of crates in `Cargo.lock` as of a day, for machines that cannot fetch it.
+const SNAPSHOT: &str = include_str!("dependencies/advisories.tsv");
+
 /// What was found out about advisories.
-pub enum Advisories {
-    Checked(Vec<Advisory>),
-    /// No database could be had; why.
-    Skipped(String),
+pub struct Advisories {
+    pub found: Vec<Advisory>,
+    /// Which database was asked.
+    pub database: String,
+}
+
+/// What to do.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Write the snapshot of the advisories that is used where their database cannot be had.
+    #[arg(long)]
+    snapshot: bool,
 }
 
 /// Checks everything and says what was found; an error if anything breaks the policy.
-pub fn run() -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
+    if args.snapshot {
+        return write_snapshot();
+    }
     let mut failed = violations()?;
-    match advisories()? {
-        Advisories::Skipped(why) => println!("SKIPPED: advisories ({why})"),
-        Advisories::Checked(found) => {
-            for advisory in found {
-                match &advisory.severity {
-                    Severity::Vulnerability => failed.push(format!("{}: {}", advisory.package, advisory.id)),
-                    Severity::Notice(kind) => println!("{}: {} ({kind})", advisory.package, advisory.id),
-                }
-            }
+    let advisories = advisories()?;
+    println!("advisories: {}", advisories.database);
+    for advisory in advisories.found {
+        match &advisory.severity {
+            Severity::Vulnerability => failed.push(format!("{}: {}", advisory.package, advisory.id)),
+            Severity::Notice(kind) => println!("{}: {} ({kind})", advisory.package, advisory.id),
         }
     }
     if failed.is_empty() {
@@ -65,6 +76,22 @@ pub fn run() -> Result<()> {
         return Ok(());
     }
     bail!("{}", failed.join("\n"))
+}
+
+fn write_snapshot() -> Result<()> {
+    let database = database()?;
+    let date = Command::new("git").arg("-C").arg(&database).args(["log", "-1", "--format=%cs"]).output()?;
+    let date = String::from_utf8(date.stdout)?.trim().to_owned();
+    if date.is_empty() {
+        bail!("{} is no clone of the database: its date is not known", database.display());
+    }
+    let packages = packages()?;
+    let mut records = advisories::read(&database)?;
+    records.retain(|record| packages.iter().any(|package| package.name == record.package));
+    let snapshot = advisories::Snapshot { date, records };
+    std::fs::write(repository_root().join("xtask/src/dependencies/advisories.tsv"), snapshot.to_text())?;
+    println!("{} records as of {}", snapshot.records.len(), snapshot.date);
+    Ok(())
 }
 
 /// What breaks the policy; nothing if all is well.
@@ -92,11 +119,19 @@ pub fn violations() -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The advisories about crates in `Cargo.lock`, from a database that is there or can be fetched.
+/// The advisories about crates in `Cargo.lock`, from a database that is there or can be fetched, else from the snapshot.
 pub fn advisories() -> Result<Advisories> {
+    let packages = packages()?;
     match database() {
-        Ok(database) => Ok(Advisories::Checked(advisories::about(&packages()?, &database)?)),
-        Err(error) => Ok(Advisories::Skipped(format!("{error:#}"))),
+        Ok(database) => {
+            let found = advisories::about(&packages, &advisories::read(&database)?)?;
+            Ok(Advisories { found, database: database.display().to_string() })
+        }
+        Err(error) => {
+            let snapshot = advisories::Snapshot::parse(SNAPSHOT)?;
+            let found = advisories::about(&packages, &snapshot.records)?;
+            Ok(Advisories { found, database: format!("our snapshot of {} ({error:#})", snapshot.date) })
+        }
     }
 }
 

@@ -21,7 +21,7 @@ enum Command {
     /// Compare our answers with kube-apiserver's, request by request.
     Conformance(conformance::Args),
     /// Check licences, bans and sources of all dependencies, and RustSec's advisories about them.
-    Dependencies,
+    Dependencies(dependencies::Args),
     /// Measure us beside kube-apiserver + etcd with the load generator, and print the ratios.
     Bench(bench::Args),
     /// Kill, stop and pause three servers and three etcd members under load, and check that every promise holds.
@@ -39,7 +39,7 @@ fn main() -> Result<()> {
         Command::Setup(args) => setup::run(&args),
         Command::Test(args) => test_run::run(&args),
         Command::Conformance(args) => conformance::run(&args),
-        Command::Dependencies => dependencies::run(),
+        Command::Dependencies(args) => dependencies::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Fakenet(args) => fakenet::run(&args),

@@ -28,15 +28,15 @@ pub struct Args {
     /// Also build the specs of Kubernetes' end-to-end suite that need no nodes (many minutes, some GB of Go build cache).
     #[arg(long)]
     pub e2e: bool,
-    /// Also build opm, which the catalog's tests compare with.
-    #[arg(long)]
+    /// Does nothing any more: opm is always built, since the catalog's tests compare with it.
+    #[arg(long, hide = true)]
     pub opm: bool,
 }
 
 /// Installs what is missing and prints where everything is.
 pub fn run(args: &Args) -> Result<()> {
     let dir = tools_dir()?;
-    let mut wanted = TEST_TOOLS.to_vec();
+    let mut wanted = Vec::new();
     if args.peers {
         wanted.extend_from_slice(PEER_TOOLS);
     }
@@ -46,36 +46,42 @@ pub fn run(args: &Args) -> Result<()> {
     if args.e2e {
         wanted.extend_from_slice(E2E_TOOLS);
     }
-    if args.opm {
-        wanted.extend_from_slice(CATALOG_TOOLS);
-    }
     install(&wanted, &dir)?;
-    let (module, version) = CEL_SPEC;
-    // Its tests skip by name without it, so a machine that cannot reach the module is not held up.
-    if let Err(error) = go_module::directory(module, version) {
-        println!("{module} v{version} could not be had, CEL's conformance tests will be skipped: {error:#}");
-    }
-    for program in NPM_PROGRAMS {
-        if let Err(error) = npm(program, &dir) {
-            println!("npm packages of {program} could not be had, its tests will be skipped: {error:#}");
-        }
-    }
-    if let Err(error) = promtool(&dir) {
-        println!("promtool could not be had, the alerts of deploy/ will not be checked: {error:#}");
-    }
-    if let Err(error) = faketime(&dir) {
-        println!("libfaketime could not be had, tests with a jumping clock will be skipped: {error:#}");
-    }
-    install_name_servers(&dir);
+    install_for_tests(&dir)?;
     println!("tools are in {}", dir.display());
     Ok(())
 }
 
-/// Unpacks the name servers of the fake internet; without them its tests are skipped by name.
-pub fn install_name_servers(dir: &Path) {
-    if let Err(error) = name_servers(dir) {
-        println!("the name servers of the fake internet could not be had, its tests will be skipped: {error:#}");
+/// Installs all that `cargo xtask test` uses and `dir` lacks. Only kubectl, etcd and what else nearly every test stands on must be
+/// had; without another the tests that need it are skipped by name, and here it says why.
+pub fn install_for_tests(dir: &Path) -> Result<()> {
+    install(TEST_TOOLS, dir)?;
+    std::fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+    let debian = |package: &str, file: &str, name: &str| out_of_debian(dir, package, file, name);
+    let (module, version) = CEL_SPEC;
+    /// Brings something, unless it is there.
+    type Bring<'a> = &'a dyn Fn() -> Result<()>;
+    let wanted: [(&str, &str, Bring<'_>); 7] = [
+        ("opm", "the tests that compare catalogs with it", &|| install(CATALOG_TOOLS, dir)),
+        ("docker-registry", "the tests with a real registry", &|| {
+            debian("docker-registry", "usr/bin/docker-registry", "docker-registry")
+        }),
+        (module, "CEL's conformance tests", &|| go_module::directory(module, version).map(drop)),
+        ("npm packages", "the tests with a real OpenID provider", &|| {
+            NPM_PROGRAMS.iter().try_for_each(|program| npm(program, dir))
+        }),
+        ("promtool", "the tests of metrics and alerts", &|| debian("prometheus", "usr/bin/promtool", "promtool")),
+        ("libfaketime", "the tests with a jumping clock", &|| {
+            debian("libfaketime", "usr/lib/*/faketime/libfaketime.so.1", "libfaketime.so.1")
+        }),
+        ("name servers", "the tests in the fake internet", &|| name_servers(dir)),
+    ];
+    for (what, tests, bring) in wanted {
+        if let Err(error) = bring() {
+            println!("{what} could not be had, {tests} will be skipped: {error:#}");
+        }
     }
+    Ok(())
 }
 
 /// Builds those of `wanted` that `dir` lacks. Does not need Go when nothing is missing.
@@ -131,14 +137,9 @@ fn npm(program: &str, tools: &Path) -> Result<()> {
     Ok(std::fs::rename(beside, package)?)
 }
 
-/// Takes promtool out of Debian's package of Prometheus, unless it is there.
-fn promtool(tools: &Path) -> Result<()> {
-    out_of_debian(tools, "prometheus", "usr/bin/promtool", "promtool")
-}
-
-/// Takes the library that sets a program's clock out of Debian's package, unless it is there.
-fn faketime(tools: &Path) -> Result<()> {
-    out_of_debian(tools, "libfaketime", "usr/lib/*/faketime/libfaketime.so.1", "libfaketime.so.1")
+/// Brings the lists of packages where a fresh machine has none, which takes root; what it lacks then is told by what comes after.
+fn package_lists(package: &str) -> String {
+    format!("apt-cache show {package} >/dev/null 2>&1 || apt-get update -qq || true")
 }
 
 /// Takes `file` out of a Debian package and calls it `name`, unless it is there. Installs nothing in the system.
@@ -148,8 +149,13 @@ fn out_of_debian(tools: &Path, package: &str, file: &str, name: &str) -> Result<
     }
     println!("fetching {name} …");
     let scratch = tools.join(format!("{name}.new"));
+    // What an interrupted fetch left would be a second package of the same name.
+    if scratch.exists() {
+        std::fs::remove_dir_all(&scratch)?;
+    }
     std::fs::create_dir_all(&scratch)?;
-    let script = format!("apt-get download {package} && dpkg -x {package}_*.deb . && mv {file} ../{name}");
+    let lists = package_lists(package);
+    let script = format!("{lists}; apt-get download {package} && dpkg -x {package}_*.deb . && mv {file} ../{name}");
     let status = std::process::Command::new("sh").args(["-c", &script]).current_dir(&scratch).status();
     std::fs::remove_dir_all(&scratch)?;
     anyhow::ensure!(status.context("running apt-get")?.success(), "no package {package} (Debian and its kin have one)");
@@ -170,13 +176,15 @@ fn name_servers(tools: &Path) -> Result<()> {
     std::fs::create_dir_all(&scratch)?;
     // The libraries that programs link to; those of every system, of interpreters and of installers are left out.
     let script = r"set -e
+@lists@
 wanted='nsd knot bind9 bind9-libs bind9-utils bind9-dnsutils unbound dnsperf'
 libraries=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances $wanted |
   grep -E '^lib' | grep -vE '^(libc6|libperl|libpython.*-(stdlib|minimal)|lib.*-perl|libpam|libelogind|libdebian|libsemanage|libnewt|libncurses|libreadline|libgdbm)' | sort -u)
 apt-get download -qq $wanted $libraries
 for package in *.deb; do dpkg -x $package .; done
 rm -rf *.deb usr/share/doc usr/share/man usr/share/locale etc var lib/systemd";
-    let status = std::process::Command::new("sh").args(["-c", script]).current_dir(&scratch).status();
+    let script = script.replace("@lists@", &package_lists("unbound"));
+    let status = std::process::Command::new("sh").args(["-c", &script]).current_dir(&scratch).status();
     anyhow::ensure!(
         status.context("running apt-get")?.success(),
         "apt-get or dpkg failed (Debian and its kin have them)"

@@ -1,16 +1,18 @@
 //! `cargo xtask test`: every check of the repository in one command, for people and for CI. It ends with one plain line of
 //! totals, and what is skipped is skipped by name.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use bailiwick_skip::Skipped;
 
 use crate::conformance::servers::BINARY_ENV;
 use crate::dependencies::{self, Advisories, Severity};
 use crate::setup;
-use crate::tools::{TEST_TOOLS, TOOLS_ENV, repository_root, tools_dir};
+use crate::tools::{TOOLS_ENV, repository_root, tools_dir};
 
 /// What to leave out.
 #[derive(clap::Args, Default)]
@@ -29,8 +31,11 @@ pub struct Args {
 struct Totals {
     passed: u64,
     failed: u64,
-    skipped: u64,
+    /// What did not run, by name and with the reason.
+    skipped: Vec<String>,
     failures: Vec<String>,
+    /// Names of tests that their harness calls passed; those that skipped themselves are among them.
+    passed_names: BTreeSet<String>,
     /// Lines of the failure being read that are still kept.
     keep: usize,
 }
@@ -41,8 +46,7 @@ const KEPT_LINES: usize = 25;
 /// Runs everything; an error when anything failed.
 pub fn run(args: &Args) -> Result<()> {
     let tools = tools_dir()?;
-    setup::install(TEST_TOOLS, &tools)?;
-    setup::install_name_servers(&tools);
+    setup::install_for_tests(&tools)?;
     let mut totals = Totals::default();
     if !args.tests_only {
         check(&mut totals, "formatting", cargo(&["fmt", "--all", "--check"]));
@@ -54,7 +58,10 @@ pub fn run(args: &Args) -> Result<()> {
     if !totals.failures.is_empty() {
         println!("== what failed\n{}\n", totals.failures.join("\n"));
     }
-    println!("{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped);
+    if !totals.skipped.is_empty() {
+        println!("== what was skipped\n{}\n", totals.skipped.join("\n"));
+    }
+    println!("{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped.len());
     if totals.failed > 0 {
         std::process::exit(1);
     }
@@ -111,34 +118,34 @@ fn check_dependencies(totals: &mut Totals, args: &Args) -> Result<()> {
     } else if args.deny {
         bail!("cargo-deny is not installed: `cargo install --locked cargo-deny`");
     } else {
-        println!("SKIPPED: cargo-deny (not installed; the same policy was checked above)");
-        totals.skipped += 1;
+        totals.skip("cargo-deny (not installed; the same policy was checked above)".to_owned());
     }
     Ok(())
 }
 
 fn check_advisories(totals: &mut Totals) -> Result<()> {
-    match dependencies::advisories()? {
-        Advisories::Skipped(why) => {
-            println!("SKIPPED: advisories ({why})");
-            totals.skipped += 1;
-        }
-        Advisories::Checked(found) => {
-            let (bad, notices): (Vec<_>, Vec<_>) =
-                found.into_iter().partition(|advisory| advisory.severity == Severity::Vulnerability);
-            notices.iter().for_each(|notice| println!("notice: {} {}", notice.package, notice.id));
-            bad.iter().for_each(|advisory| println!("FAILED: {} {}", advisory.package, advisory.id));
-            if bad.is_empty() { totals.passed += 1 } else { totals.failed += 1 }
-        }
+    let Advisories { found, database } = dependencies::advisories()?;
+    println!("advisories: {database}");
+    let (bad, notices): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|advisory| advisory.severity == Severity::Vulnerability);
+    notices.iter().for_each(|notice| println!("notice: {} {}", notice.package, notice.id));
+    bad.iter().for_each(|advisory| println!("FAILED: {} {}", advisory.package, advisory.id));
+    if bad.is_empty() {
+        totals.passed += 1
+    } else {
+        totals.failed += 1
     }
     Ok(())
 }
 
 fn run_tests(totals: &mut Totals, tools: &std::path::Path) -> Result<()> {
     println!("== tests");
+    let directory = tempfile::tempdir()?;
+    let skipped = directory.path().join("skipped");
     let mut child = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
         .env(TOOLS_ENV, tools)
         .env(BINARY_ENV, target_dir().join("debug/bailiwick"))
+        .env(bailiwick_skip::FILE_ENV, &skipped)
         .stdout(Stdio::piped())
         .spawn()
         .context("running cargo test")?;
@@ -155,16 +162,34 @@ fn run_tests(totals: &mut Totals, tools: &std::path::Path) -> Result<()> {
         println!("FAILED: cargo test");
         totals.failed += 1;
     }
+    bailiwick_skip::read(&skipped)?.iter().for_each(|skipped| totals.add_skipped(skipped));
     Ok(())
 }
 
 impl Totals {
-    /// Counts `test result: ok. 3 passed; 0 failed; 1 ignored; …`, and `SKIPPED: name` of tests whose data is absent.
-    fn add_line(&mut self, line: &str) {
-        if line.trim_start().starts_with("SKIPPED: ") {
-            self.skipped += 1;
+    fn skip(&mut self, what: String) {
+        println!("SKIPPED: {what}");
+        self.skipped.push(what);
+    }
+
+    /// A test that left without running has passed for its harness, but not for us.
+    fn add_skipped(&mut self, skipped: &Skipped) {
+        if self.passed_names.remove(&skipped.test) {
+            self.passed -= 1;
         }
+        self.skipped.push(skipped.to_string());
+    }
+
+    /// Counts `test result: ok. 3 passed; 0 failed; 1 ignored; …`, and remembers who passed and who is ignored.
+    fn add_line(&mut self, line: &str) {
         self.keep_failure(line);
+        if let Some((name, verdict)) = line.strip_prefix("test ").and_then(|test| test.split_once(" ... ")) {
+            match verdict.split(',').next() {
+                Some("ok") => drop(self.passed_names.insert(name.to_owned())),
+                Some("ignored") => self.skipped.push(format!("{name} ({verdict})")),
+                _ => {}
+            }
+        }
         let Some(result) = line.strip_prefix("test result: ") else { return };
         let count = |unit: &str| {
             result
@@ -174,7 +199,6 @@ impl Totals {
         };
         self.passed += count("passed");
         self.failed += count("failed");
-        self.skipped += count("ignored");
     }
 
     /// Keeps `test name ... FAILED`, `---- name stdout ----` and the lines after the latter.
@@ -195,18 +219,58 @@ impl Totals {
 mod tests {
     use super::*;
 
+    fn skipped(test: &str, why: &str) -> Skipped {
+        Skipped { program: "it".to_owned(), test: test.to_owned(), why: why.to_owned() }
+    }
+
     #[test]
-    fn result_lines_and_named_skips_are_summed() {
+    fn result_lines_are_summed_and_what_did_not_run_is_listed_by_name() {
         let mut totals = Totals::default();
         for line in [
             "running 3 tests",
+            "test a::reads_the_shared_data ... ok",
+            "test a::slow ... ignored, takes an hour",
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s",
-            "SKIPPED: reads_the_shared_data (/work/shared is absent)",
             "test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out",
         ] {
             totals.add_line(line);
         }
-        assert_eq!(totals, Totals { passed: 5, failed: 4, skipped: 2, ..Totals::default() });
+        // The first is among those that passed; of the others no harness has heard.
+        totals.add_skipped(&skipped("a::reads_the_shared_data", "/work/shared is absent"));
+        totals.add_skipped(&skipped("", "no right to mount"));
+        assert_eq!((totals.passed, totals.failed), (4, 4));
+        let expected = [
+            "a::slow (ignored, takes an hour)",
+            "it: a::reads_the_shared_data (/work/shared is absent)",
+            "it (no right to mount)",
+        ];
+        assert_eq!(totals.skipped, expected);
+    }
+
+    /// The way from a test of another process to the summary: this test program runs itself with a test that skips.
+    #[test]
+    fn a_test_that_skips_itself_reaches_the_summary_past_cargos_capture() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("skipped");
+        let name = "test_run::tests::skips_itself_when_asked_to";
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env(bailiwick_skip::FILE_ENV, &file)
+            .env("SKIP_YOURSELF", "1")
+            .output()
+            .unwrap();
+        let mut totals = Totals::default();
+        String::from_utf8(output.stdout).unwrap().lines().for_each(|line| totals.add_line(line));
+        assert_eq!(totals.passed, 1, "the harness calls it passed");
+        bailiwick_skip::read(&file).unwrap().iter().for_each(|skipped| totals.add_skipped(skipped));
+        assert_eq!((totals.passed, totals.skipped), (0, vec![format!("xtask: {name} (asked to)")]));
+    }
+
+    #[test]
+    fn skips_itself_when_asked_to() {
+        if std::env::var_os("SKIP_YOURSELF").is_some() {
+            bailiwick_skip::skip("asked to");
+        }
     }
 
     #[test]

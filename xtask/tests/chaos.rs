@@ -5,7 +5,7 @@ use xtask::{chaos, tools};
 #[test]
 fn three_servers_on_three_etcd_members_keep_their_promises_in_a_storm() -> anyhow::Result<()> {
     if let Err(error) = tools::require("etcd") {
-        println!("SKIPPED: three_servers_on_three_etcd_members_keep_their_promises_in_a_storm ({error:#})");
+        bailiwick_skip::skip(format_args!("{error:#}"));
         return Ok(());
     }
     // History so short that servers and informers find it gone now and then.

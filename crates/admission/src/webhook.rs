@@ -11,6 +11,7 @@ mod review;
 #[cfg(test)]
 mod tests;
 mod validating;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -26,6 +27,7 @@ use hook::Hook;
 pub use metrics::WebhookMetrics;
 pub use mutating::MutatingWebhooks;
 pub use validating::ValidatingWebhooks;
+pub use waiting::calls_measured;
 
 /// The two kinds of webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

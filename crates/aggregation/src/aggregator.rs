@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::api_service::ApiService;
 use crate::keeper::{Keeper, StatusWriter};
+use crate::metrics::{self, Interruptions};
 use crate::route::{Route, Surroundings};
 use crate::table::Table;
 
@@ -45,7 +46,7 @@ impl Aggregator {
         let identity = ArcSwapOption::from_pointee(identity);
         Arc::new(Self {
             table: ArcSwap::default(),
-            surroundings: Arc::new(Surroundings { services, identity }),
+            surroundings: Arc::new(Surroundings { services, identity, interruptions: Interruptions::default() }),
             keepers: Mutex::default(),
             running: OnceLock::new(),
             closing: watch::Sender::new(false),
@@ -69,6 +70,7 @@ impl Aggregator {
             Change::Deleted { name } => {
                 self.table.store(Arc::new(before.without(name)));
                 keepers.remove(name);
+                self.surroundings.interruptions.forget(name);
             }
             Change::Stored(json) => {
                 let service = match ApiService::parse(json) {
@@ -125,6 +127,11 @@ impl Aggregator {
     /// Proves ourselves with another certificate from now on.
     pub fn set_identity(&self, identity: Identity) {
         self.surroundings.identity.store(Some(Arc::new(identity)));
+    }
+
+    /// Appends metrics, in upstream's names.
+    pub fn write_metrics(&self, out: &mut String) {
+        metrics::write(out, &self.table.load(), &self.surroundings.interruptions);
     }
 
     /// Who serves what now.

@@ -90,28 +90,38 @@ pub(crate) async fn check(route: &Route) -> Option<Condition> {
         Err(Unreachable::Transport(_)) => return None,
     };
     let path = route.service().path();
-    let url = format!("{}{path}", backend.base());
     let mut attempts = JoinSet::new();
-    for _ in 0..ATTEMPTS {
-        let (backend, path) = (backend.clone(), path.clone());
+    for attempt in 0..ATTEMPTS {
+        // The next one may be another of several.
+        let backend = match attempt {
+            0 => backend.clone(),
+            _ => route.backend().await.unwrap_or_else(|_| backend.clone()),
+        };
+        let path = path.clone();
         attempts.spawn(async move {
             let head = call::head(&backend, &path, &AGGREGATOR, HeaderMap::new());
-            tokio::time::timeout(ATTEMPT_TIMEOUT, head).await
+            (format!("{}{path}", backend.base()), tokio::time::timeout(ATTEMPT_TIMEOUT, head).await)
         });
     }
     let mut last = String::new();
     while let Some(outcome) = attempts.join_next().await {
+        let (url, outcome) = match outcome {
+            Ok(outcome) => outcome,
+            Err(failed) => {
+                last = failed.to_string();
+                continue;
+            }
+        };
         last = match outcome {
-            Ok(Ok(Ok(status))) if status.is_success() => return Some(Condition::passed()),
-            Ok(Ok(Ok(status))) => {
+            Ok(Ok(status)) if status.is_success() => return Some(Condition::passed()),
+            Ok(Ok(status)) => {
                 let bad = format!("bad status from {url}: {}", status.as_u16());
                 format!("failing or missing response from {url}: {bad}")
             }
-            Ok(Ok(Err(error))) => format!("failing or missing response from {url}: Get {url:?}: {error}"),
-            Ok(Err(_)) => format!(
+            Ok(Err(error)) => format!("failing or missing response from {url}: Get {url:?}: {error}"),
+            Err(_) => format!(
                 "failing or missing response from {url}: Get {url:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             ),
-            Err(failed) => failed.to_string(),
         };
     }
     Some(Condition::unavailable("FailedDiscoveryCheck", last))

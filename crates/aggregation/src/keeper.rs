@@ -165,5 +165,7 @@ async fn tell(route: &Route, condition: &Condition, writer: &dyn StatusWriter) -
         message = condition.message,
         "the availability of an APIService changes"
     );
-    writer.write(&service.name, condition).await
+    writer.write(&service.name, condition).await?;
+    route.interruptions().written(service, condition);
+    Ok(())
 }

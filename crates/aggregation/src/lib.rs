@@ -14,6 +14,7 @@ mod discovery;
 mod documents;
 pub mod headers;
 mod keeper;
+mod metrics;
 pub mod openapi;
 pub mod order;
 mod route;

@@ -87,19 +87,9 @@ impl Table {
         self.routes().map(|route| ranked(route.service()))
     }
 
-    /// Metrics, in upstream's names: which services cannot be used.
-    pub fn write_metrics(&self, out: &mut String) {
-        const NAME: &str = "aggregator_unavailable_apiservice";
-        if self.is_local() {
-            return;
-        }
-        out.push_str(&format!("# HELP {NAME} APIServices that cannot be used, by name.\n# TYPE {NAME} gauge\n"));
-        for route in self.routes() {
-            let service = route.service();
-            let unavailable = u8::from(!service.is_available());
-            // Names are DNS names and need no escaping.
-            out.push_str(&format!("{NAME}{{name=\"{}\"}} {unavailable}\n", service.name));
-        }
+    /// All services, by name.
+    pub(crate) fn services(&self) -> impl Iterator<Item = &Arc<ApiService>> {
+        self.services.values()
     }
 
     pub fn get(&self, name: &str) -> Option<&Arc<ApiService>> {

@@ -2,6 +2,7 @@
 
 use bailiwick_machinery::field::{Error, ErrorList, Path};
 use bailiwick_machinery::resource::SelectableField;
+use bailiwick_machinery::sensitivity::CONCEALED;
 use bailiwick_machinery::strategy::NameValidator;
 use bailiwick_machinery::table::Column;
 use bailiwick_machinery::validation::{names, validate_core_finalizers};
@@ -135,7 +136,7 @@ fn validate_docker_config(data: &Map<String, Value>, key: &str, path: &Path) -> 
     let Some(config) = data.get(key) else { return vec![Error::required(&path, "")] };
     match check_json_object(&decoded(config).unwrap_or_default()) {
         Ok(()) => Vec::new(),
-        Err(complaint) => vec![Error::invalid(&path, "<secret contents redacted>", complaint)],
+        Err(complaint) => vec![Error::invalid(&path, CONCEALED, complaint)],
     }
 }
 

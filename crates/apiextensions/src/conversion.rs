@@ -10,10 +10,10 @@ use bailiwick_machinery::GroupVersion;
 use bailiwick_machinery::custom::{Converted, Converter};
 use bailiwick_machinery::object;
 use bailiwick_machinery::status::ApiError;
-use bailiwick_machinery::validation::metadata::validate_labels;
+use bailiwick_machinery::validation::metadata::{validate_annotations, validate_labels};
 use bailiwick_schema::field::Path;
 use bailiwick_webhook::services::ServiceResolver;
-use bailiwick_webhook::{ConfiguredWebhook, MissingBundle, WebhookAddress};
+use bailiwick_webhook::{ConfiguredWebhook, WebhookAddress};
 use serde_json::{Map, Value, json};
 
 use crate::definition::{Conversion, Converters};
@@ -43,7 +43,7 @@ impl Converters for WebhookConverters {
         };
         let bundle = config.ca_bundle.as_deref().unwrap_or_default();
         let services = self.services.clone();
-        let webhook = ConfiguredWebhook::new(address, bundle, MissingBundle::Refused, TIMEOUT, services);
+        let webhook = ConfiguredWebhook::new(address, bundle, TIMEOUT, services);
         Arc::new(WebhookConverter { review_versions: conversion.conversion_review_versions.clone(), webhook })
     }
 }
@@ -97,9 +97,14 @@ impl WebhookConverter {
         if converted.len() != waiting.len() {
             return Err(Failure::Answer(format!("{} objects, expected {}", converted.len(), waiting.len())));
         }
+        let single = objects.len() == 1;
         for (index, (at, mut converted)) in waiting.into_iter().zip(converted).enumerate() {
-            restore(&objects[at], &mut converted, &target)
-                .map_err(|reason| Failure::Answer(format!("invalid converted object at index {index}: {reason}")))?;
+            restore(&objects[at], &mut converted, &target).map_err(|fault| {
+                Failure::Answer(match single {
+                    true => fault.of_one(),
+                    false => fault.in_list(index),
+                })
+            })?;
             objects[at] = converted;
         }
         Ok(objects)
@@ -142,51 +147,111 @@ fn converted_objects(version: &str, uid: &str, mut review: Value) -> Result<Vec<
     }
 }
 
+/// What is wrong with an object that came back, by what upstream says in front of it.
+#[derive(Debug, PartialEq)]
+enum Fault {
+    /// It is of another type than asked for.
+    Type(String),
+    /// It is another object.
+    Identity(String),
+    Metadata(String),
+}
+
+impl Fault {
+    /// As it is said of the only object of a request.
+    fn of_one(self) -> String {
+        match self {
+            Self::Type(reason) => format!("invalid object at index 0: {reason}"),
+            Self::Identity(reason) => format!("invalid object: {reason}"),
+            Self::Metadata(reason) => format!("invalid metadata: {reason}"),
+        }
+    }
+
+    /// As it is said of one of several objects.
+    fn in_list(self, index: usize) -> String {
+        match self {
+            Self::Type(reason) | Self::Identity(reason) => {
+                format!("invalid converted object at index {index}: {reason}")
+            }
+            Self::Metadata(reason) => format!("invalid metadata in object at index {index}: {reason}"),
+        }
+    }
+}
+
 /// Checks that an object is still itself and gives it back its metadata.
-fn restore(original: &Value, converted: &mut Value, target: &str) -> Result<(), String> {
+fn restore(original: &Value, converted: &mut Value, target: &str) -> Result<(), Fault> {
     let received = object::str_at(converted, &["apiVersion"]);
     if received != target {
-        return Err(format!("invalid groupVersion (expected {target}, received {received})"));
+        return Err(Fault::Type(format!("invalid groupVersion (expected {target}, received {received})")));
     }
     let (expected, received) = (object::str_at(original, &["kind"]), object::str_at(converted, &["kind"]));
     if expected != received {
-        return Err(format!("invalid kind (expected {expected}, received {received})"));
+        return Err(Fault::Type(format!("invalid kind (expected {expected}, received {received})")));
     }
     for (what, field) in [("name", "name"), ("namespace", "namespace"), ("UID", "uid")] {
         let (expected, received) = (object::meta_str(original, field), object::meta_str(converted, field));
         if expected != received {
-            return Err(format!("must have the same {what}: {expected} != {received}"));
+            return Err(Fault::Identity(format!("must have the same {what}: {expected} != {received}")));
         }
     }
-    let Some(mut answered) = object::metadata(converted).cloned() else {
-        return Err("missing metadata in converted object".to_owned());
-    };
-    let mut metadata = object::metadata(original).cloned().unwrap_or_default();
-    for field in ["labels", "annotations"] {
-        match answered.remove(field) {
-            None | Some(Value::Null) => drop(metadata.remove(field)),
-            Some(Value::Object(pairs)) => {
-                check_texts(field, &pairs)?;
-                metadata.insert(field.to_owned(), Value::Object(pairs));
-            }
-            Some(_) => return Err(format!("invalid metadata.{field} in converted object")),
-        }
-    }
+    let metadata = restored_metadata(original, converted).map_err(Fault::Metadata)?;
     converted["metadata"] = Value::Object(metadata);
     Ok(())
 }
 
-fn check_texts(field: &str, pairs: &Map<String, Value>) -> Result<(), String> {
-    if let Some((key, _)) = pairs.iter().find(|(_, value)| !value.is_string()) {
-        return Err(format!("metadata.{field}[{key}] must be a string in converted object"));
-    }
-    if field == "labels" {
-        let errors = validate_labels(Some(&Value::Object(pairs.clone())), &Path::new("metadata").child("labels"));
-        if let Some(error) = errors.first() {
-            return Err(error.to_string());
+/// The original metadata with the labels and annotations that came back.
+fn restored_metadata(original: &Value, converted: &Value) -> Result<Map<String, Value>, String> {
+    let answered = match converted.get("metadata") {
+        Some(Value::Object(answered)) => answered,
+        Some(other) => return Err(format!("invalid metadata of type {} in converted object", go_type(other))),
+        None => return Err("missing metadata in converted object".to_owned()),
+    };
+    let mut metadata = object::metadata(original).cloned().unwrap_or_default();
+    for field in ["labels", "annotations"] {
+        match answered.get(field) {
+            None | Some(Value::Null) => drop(metadata.remove(field)),
+            Some(Value::Object(pairs)) => {
+                check_texts(field, pairs, metadata.get(field))?;
+                metadata.insert(field.to_owned(), Value::Object(pairs.clone()));
+            }
+            Some(other) => {
+                return Err(format!("invalid metadata.{field} of type {} in converted object", go_type(other)));
+            }
         }
     }
-    Ok(())
+    Ok(metadata)
+}
+
+/// Labels and annotations must be texts, and obey their rules if they are not what they were.
+fn check_texts(field: &str, pairs: &Map<String, Value>, before: Option<&Value>) -> Result<(), String> {
+    if let Some((key, value)) = pairs.iter().find(|(_, value)| !value.is_string()) {
+        let found = go_type(value);
+        return Err(format!("metadata.{field}[{key}] must be a string, but is {found} in converted object"));
+    }
+    let now = Value::Object(pairs.clone());
+    if before == Some(&now) {
+        return Ok(());
+    }
+    let path = Path::new("metadata");
+    let errors = match field {
+        "labels" => validate_labels(Some(&now), &path.child("labels")),
+        // Without the last letter, as upstream says it.
+        _ => validate_annotations(Some(&now), &path.child("annotation")),
+    };
+    errors.first().map_or(Ok(()), |error| Err(error.to_string()))
+}
+
+/// What Go calls the type of a JSON value that it has read without knowing what to expect.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
 }
 
 #[cfg(test)]
@@ -226,6 +291,53 @@ mod tests {
         let mut converted = object("b");
         converted["apiVersion"] = "g/v2".into();
         let error = restore(&object("a"), &mut converted, "g/v2").expect_err("another name");
-        assert_eq!(error, "must have the same name: a != b");
+        assert_eq!(error, Fault::Identity("must have the same name: a != b".to_owned()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_of_one_object_and_of_several_as_upstream_says_it() {
+        let fault = |change: &dyn Fn(&mut Value)| {
+            let mut converted = object("a");
+            converted["apiVersion"] = "g/v2".into();
+            change(&mut converted);
+            let refused = || restore(&object("a"), &mut converted.clone(), "g/v2").expect_err("refused");
+            (refused().of_one(), refused().in_list(3))
+        };
+        let texts = |one: &str, in_list: &str| (one.to_owned(), in_list.to_owned());
+        assert_eq!(
+            fault(&|converted| converted["apiVersion"] = "g/v3".into()),
+            texts(
+                "invalid object at index 0: invalid groupVersion (expected g/v2, received g/v3)",
+                "invalid converted object at index 3: invalid groupVersion (expected g/v2, received g/v3)",
+            ),
+        );
+        assert_eq!(
+            fault(&|converted| converted["metadata"]["uid"] = "w".into()),
+            texts(
+                "invalid object: must have the same UID: u != w",
+                "invalid converted object at index 3: must have the same UID: u != w",
+            ),
+        );
+        assert_eq!(
+            fault(&|converted| converted["metadata"]["labels"] = json!(["a"])),
+            texts(
+                "invalid metadata: invalid metadata.labels of type []interface {} in converted object",
+                "invalid metadata in object at index 3: invalid metadata.labels of type []interface {} in converted object",
+            ),
+        );
+        let (one, _) = fault(&|converted| converted["metadata"]["annotations"] = json!({"a": 1}));
+        assert_eq!(one, "invalid metadata: metadata.annotations[a] must be a string, but is int64 in converted object");
+    }
+
+    #[test]
+    fn only_texts_that_changed_must_obey_the_rules() {
+        let mut stored = object("a");
+        stored["metadata"]["labels"] = json!({"a": "-"});
+        let mut converted = stored.clone();
+        converted["apiVersion"] = "g/v2".into();
+        restore(&stored, &mut converted.clone(), "g/v2").expect("labels of old stay");
+        converted["metadata"]["annotations"] = json!({"not a name": ""});
+        let fault = restore(&stored, &mut converted, "g/v2").expect_err("refused").of_one();
+        assert!(fault.starts_with("invalid metadata: metadata.annotation: Invalid value: \"not a name\""), "{fault}");
     }
 }

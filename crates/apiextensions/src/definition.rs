@@ -34,6 +34,8 @@ pub struct Definition {
     /// What it may be called.
     pub accepted_names: Names,
     pub established: bool,
+    /// Whether all it asks to be called is its own.
+    pub names_accepted: bool,
     pub terminating: bool,
     pub generation: i64,
     /// Who declares it; the stored one that was read unless somebody says otherwise.
@@ -241,6 +243,7 @@ impl Definition {
         });
         Ok(Self {
             established: holds("Established"),
+            names_accepted: holds("NamesAccepted"),
             terminating: holds("Terminating"),
             generation: wire.metadata.generation,
             declaration: Declaration::Stored,
@@ -259,12 +262,12 @@ impl Definition {
         format!("{}.{}", self.names.plural, self.group)
     }
 
-    /// What this definition serves: one descriptor for each served version once it is established. `since` is the
-    /// store revision of the definition. One that is being deleted and serves no version serves the stored one for the
+    /// What this definition serves: one descriptor for each served version once its names are accepted, or it is
+    /// established. `since` is the store revision of the definition. One that is being deleted and serves no version serves the stored one for the
     /// time being, so that its objects can be deleted.
     pub fn resources(&self, since: u64, converters: &dyn Converters) -> Vec<Resource> {
         let Some(storage) = self.versions.iter().find(|version| version.storage) else { return Vec::new() };
-        if !self.established {
+        if !self.established && !self.names_accepted {
             return Vec::new();
         }
         let storage = GroupVersion::new(&self.group, &storage.name);
@@ -350,4 +353,45 @@ impl Definition {
 
 fn selectable(json_path: &str) -> SelectableField {
     SelectableField::at(json_path.strip_prefix('.').unwrap_or(json_path))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    struct NoConverters;
+
+    impl Converters for NoConverters {
+        fn converter(&self, _definition: &str, _conversion: &Conversion) -> Arc<dyn Converter> {
+            unreachable!("the definition has no conversion")
+        }
+    }
+
+    #[test]
+    fn a_definition_is_served_once_its_names_are_accepted_or_it_is_established() {
+        let served = |names_accepted: &str, established: &str| {
+            let definition = json!({
+                "metadata": {"generation": 1},
+                "spec": {
+                    "group": "g", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+                    "versions": [{"name": "v1", "served": true, "storage": true}],
+                },
+                "status": {
+                    "acceptedNames": {"plural": "things", "kind": "Thing"},
+                    "conditions": [
+                        {"type": "NamesAccepted", "status": names_accepted},
+                        {"type": "Established", "status": established},
+                    ],
+                },
+            });
+            let definition = Definition::parse(&definition.to_string().into()).expect("a definition");
+            definition.resources(1, &NoConverters).len()
+        };
+        assert_eq!(served("False", "False"), 0);
+        assert_eq!(served("True", "False"), 1);
+        assert_eq!(served("False", "True"), 1);
+        assert_eq!(served("True", "True"), 1);
+    }
 }

@@ -129,6 +129,8 @@ impl Auditor {
     }
 }
 
+/// What is kept allocated between batches: one of ordinary events.
+const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
 /// So that the log does not drown in complaints about lost events.
 const LOSSES_PER_COMPLAINT: u64 = 1000;
 
@@ -146,42 +148,40 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        let mut scratch = Vec::new();
-        while let Some(batch) = self.queue.take() {
+        let (mut buffer, mut batch) = (Vec::new(), Vec::new());
+        while self.queue.take(&mut batch) {
             self.counters.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
-            let encoded: Vec<Encoded> =
-                batch.iter().map(|entry| encode(&entry.event, Bodies::Kept, &mut scratch)).collect();
+            let (whole, encoded) = encode_all(&batch, buffer);
             let mut recorded = true;
             for backend in &mut self.backends {
-                let taken = backend.give(&batch, &encoded, &mut scratch);
+                let taken = backend.give(&batch, &encoded);
                 if let Err(error) = taken {
                     self.counters.errors.fetch_add(batch.len() as u64, Ordering::Relaxed);
                     tracing::error!(sink = backend.sink.name(), %error, "audit events were not recorded");
                     recorded &= backend.mode != Mode::BlockingStrict;
                 }
             }
-            for waiting in batch.into_iter().filter_map(|entry| entry.waiting) {
+            for waiting in batch.drain(..).filter_map(|entry| entry.waiting) {
                 let _ = waiting.send(recorded);
             }
+            drop(encoded);
+            buffer = reclaim(whole);
         }
         self.backends.iter_mut().for_each(|backend| backend.sink.close());
     }
 }
 
 impl Backend {
-    fn give(
-        &mut self,
-        batch: &[Entry],
-        encoded: &[Encoded],
-        scratch: &mut Vec<u8>,
-    ) -> Result<(), crate::sink::SinkError> {
+    fn give(&mut self, batch: &[Entry], encoded: &[Encoded]) -> Result<(), crate::sink::SinkError> {
         let Some(limits) = self.truncation else { return self.sink.accept(encoded) };
         let mut fitting: Vec<Encoded> = Vec::with_capacity(encoded.len());
         let mut bytes = 0;
         for (entry, whole) in batch.iter().zip(encoded) {
             let mut event = whole.clone();
             if event.json.len() > limits.event_bytes_max && entry.event.body_bytes() > 0 {
-                event = encode(&entry.event, Bodies::Dropped, scratch);
+                let mut json = Vec::new();
+                entry.event.encode(&mut json, Bodies::Dropped);
+                event = Encoded { json: json.into() };
             }
             if event.json.len() > limits.event_bytes_max {
                 tracing::error!(sink = self.sink.name(), "event is too large even after truncating");
@@ -199,10 +199,27 @@ impl Backend {
     }
 }
 
-fn encode(event: &Event, bodies: Bodies, scratch: &mut Vec<u8>) -> Encoded {
-    scratch.clear();
-    event.encode(scratch, bodies);
-    Encoded { json: Bytes::copy_from_slice(scratch) }
+/// Encodes all events one after the other into `buffer`, whose parts they then are.
+fn encode_all(batch: &[Entry], mut buffer: Vec<u8>) -> (Bytes, Vec<Encoded>) {
+    let end_of = |entry: &Entry| {
+        entry.event.encode(&mut buffer, Bodies::Kept);
+        buffer.len()
+    };
+    let ends: Vec<usize> = batch.iter().map(end_of).collect();
+    let whole = Bytes::from(buffer);
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let encoded = starts.zip(&ends).map(|(start, &end)| Encoded { json: whole.slice(start..end) }).collect();
+    (whole, encoded)
+}
+
+/// The buffer of a batch for the next one, unless a sink still holds on to it or it is too large to keep.
+fn reclaim(whole: Bytes) -> Vec<u8> {
+    let mut buffer = match whole.try_into_mut() {
+        Ok(buffer) if buffer.capacity() <= BUFFER_BYTES_KEPT => Vec::from(buffer),
+        _ => Vec::new(),
+    };
+    buffer.clear();
+    buffer
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bailiwick_machinery::sensitivity::Sensitivity;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -15,28 +16,6 @@ use serde_json::value::RawValue;
 const REDACTED: &[u8] = br#""REDACTED""#;
 /// Where `kubectl apply` keeps the whole object, values included.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// What in a body must not be seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sensitivity {
-    #[default]
-    Nothing,
-    /// Secrets: their data.
-    Secret,
-    /// Token requests and reviews: `spec.token` and `status.token`.
-    Token,
-}
-
-impl Sensitivity {
-    /// What bodies of a resource hold.
-    pub fn of(group: &str, resource: &str, subresource: &str) -> Self {
-        match (group, resource, subresource) {
-            ("", "secrets", _) => Self::Secret,
-            ("", "serviceaccounts", "token") | ("authentication.k8s.io", "tokenreviews", _) => Self::Token,
-            _ => Self::Nothing,
-        }
-    }
-}
 
 /// What is done to a body.
 #[derive(Clone, Copy, Debug)]

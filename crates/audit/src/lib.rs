@@ -8,6 +8,7 @@
 
 mod auditor;
 mod body;
+mod buffered;
 mod event;
 mod log_file;
 mod policy;
@@ -19,7 +20,8 @@ mod webhook;
 
 pub use auditor::{Auditor, Backend, Counters, NotRecorded, Truncation};
 pub use bailiwick_machinery::audit::Level;
-pub use body::Sensitivity;
+pub use bailiwick_machinery::sensitivity::Sensitivity;
+pub use buffered::{Buffered, Buffering};
 pub use event::{Body, Event, ObjectRef, Request, ResponseStatus, Stage};
 pub use log_file::{Compress, LogFile, LogFormat, LogOptions};
 pub use policy::{Policy, PolicyError};

@@ -49,6 +49,8 @@ pub struct LogFile {
     options: LogOptions,
     out: Out,
     buffer: Vec<u8>,
+    /// The earliest time that the next rotated file may be named by.
+    rotated: Option<Timestamp>,
 }
 
 enum Out {
@@ -60,7 +62,7 @@ impl LogFile {
     /// Opens the file, making it and its directory if need be; only its owner can read it.
     pub fn open(options: LogOptions) -> io::Result<Self> {
         let out = if options.path.as_os_str() == "-" { Out::Stdout } else { open(&options.path)? };
-        Ok(Self { options, out, buffer: Vec::new() })
+        Ok(Self { options, out, buffer: Vec::new(), rotated: None })
     }
 
     fn write_lines(&mut self, events: &[Encoded]) -> io::Result<()> {
@@ -102,7 +104,11 @@ impl LogFile {
 
     fn rotate(&mut self) -> io::Result<()> {
         let path = self.options.path.clone();
-        std::fs::rename(&path, backup_name(&path, Timestamp::now()))?;
+        // Later than the one before, which may have taken a name of the future: names that were given up are not used again.
+        let (time, backup) =
+            backup_name(&path, self.rotated.map_or(Timestamp::now(), |last| last.max(Timestamp::now())));
+        std::fs::rename(&path, backup)?;
+        self.rotated = Some(time + ONE_NAME);
         self.out = open(&path)?;
         // Old files are no reason not to write new ones.
         if let Err(error) = tidy(&self.options, Timestamp::now()) {
@@ -131,6 +137,8 @@ fn open(path: &Path) -> io::Result<Out> {
     Ok(Out::File { file, bytes })
 }
 
+/// How far names of rotated files are apart.
+const ONE_NAME: jiff::SignedDuration = jiff::SignedDuration::from_millis(1);
 const BACKUP_TIME: &str = "%Y-%m-%dT%H-%M-%S.%3f";
 
 fn stem_and_extension(path: &Path) -> (String, String) {
@@ -142,16 +150,16 @@ fn stem_and_extension(path: &Path) -> (String, String) {
 }
 
 /// `audit.log` becomes `audit-2026-11-16T04-10-07.297.log`; a later name if that is taken.
-fn backup_name(path: &Path, now: Timestamp) -> PathBuf {
+fn backup_name(path: &Path, now: Timestamp) -> (Timestamp, PathBuf) {
     let (stem, extension) = stem_and_extension(path);
     let mut time = now;
     loop {
         let backup = path.with_file_name(format!("{stem}-{}{extension}", time.strftime(BACKUP_TIME)));
         let packed = PathBuf::from(format!("{}.gz", backup.display()));
         if !backup.exists() && !packed.exists() {
-            return backup;
+            return (time, backup);
         }
-        time += jiff::SignedDuration::from_millis(1);
+        time += ONE_NAME;
     }
 }
 

@@ -3,7 +3,6 @@
 //! The thread sleeps while there is nothing to do and is woken once. It then waits a moment for company, so that a busy
 //! server pays for one wake-up and one write for many events, unless somebody waits for theirs.
 
-use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,8 +14,8 @@ use crate::event::Event;
 const LINGER: Duration = Duration::from_millis(5);
 /// Bodies that wait may hold this much memory; a burst of large objects must not take the server down.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How many events are worked on at once.
-const BATCH_LEN_MAX: usize = 1024;
+/// So many events are reason enough not to wait for more.
+const BATCH_LEN: usize = 1024;
 
 /// Whether the sinks that must have an event do.
 pub(crate) type Receipt = oneshot::Receiver<bool>;
@@ -29,7 +28,7 @@ pub(crate) struct Entry {
 
 #[derive(Default)]
 struct State {
-    entries: VecDeque<Entry>,
+    entries: Vec<Entry>,
     body_bytes: usize,
     /// The thread sleeps until it is woken.
     idle: bool,
@@ -79,8 +78,8 @@ impl Queue {
         let urgent = waiting.is_some() && !state.urgent;
         state.urgent |= urgent;
         state.body_bytes += event.body_bytes();
-        state.entries.push_back(Entry { event, waiting });
-        if std::mem::take(&mut state.idle) || urgent || state.entries.len() == BATCH_LEN_MAX {
+        state.entries.push(Entry { event, waiting });
+        if std::mem::take(&mut state.idle) || urgent || state.entries.len() == BATCH_LEN {
             self.wake.notify_one();
         }
     }
@@ -101,28 +100,29 @@ impl Queue {
         self.state().closed
     }
 
-    /// The next events; `None` once the queue is closed and empty.
-    pub fn take(&self) -> Option<Vec<Entry>> {
+    /// Puts all events that wait into `batch`, which is empty; false once the queue is closed and empty.
+    ///
+    /// The two change places, so that requests wait for a few instructions and not for events to be moved.
+    pub fn take(&self, batch: &mut Vec<Entry>) -> bool {
         let mut state = self.state();
         while state.entries.is_empty() {
             if state.closed {
-                return None;
+                return false;
             }
             state.idle = true;
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.idle = false;
-        if !state.urgent && !state.closed && state.entries.len() < BATCH_LEN_MAX {
-            let busy = |state: &mut State| !state.urgent && !state.closed && state.entries.len() < BATCH_LEN_MAX;
+        if !state.urgent && !state.closed && state.entries.len() < BATCH_LEN {
+            let busy = |state: &mut State| !state.urgent && !state.closed && state.entries.len() < BATCH_LEN;
             state = self.wake.wait_timeout_while(state, LINGER, busy).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let count = state.entries.len().min(BATCH_LEN_MAX);
-        let batch: Vec<Entry> = state.entries.drain(..count).collect();
-        state.body_bytes -= batch.iter().map(|entry| entry.event.body_bytes()).sum::<usize>();
-        state.urgent = state.entries.iter().any(|entry| entry.waiting.is_some());
+        std::mem::swap(&mut state.entries, batch);
+        state.body_bytes = 0;
+        state.urgent = false;
         drop(state);
         self.room.notify_waiters();
-        Some(batch)
+        true
     }
 
     pub fn close(&self) {

@@ -4,6 +4,7 @@
 //! that is shown but known to nobody is an error (401), never anonymity.
 
 pub mod bearer;
+pub mod bootstrap;
 mod csv;
 pub mod front_proxy;
 pub mod oidc;

@@ -7,16 +7,16 @@
 mod certificates;
 mod files;
 mod kubeconfig;
+mod names;
 mod signing;
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rcgen::{Issuer, KeyPair};
 
 pub use kubeconfig::admin_kubeconfig;
+pub use names::{NotAServingName, ServingName, ServingNames, default_route_addresses};
 pub use signing::{CertificateAuthority, CertificateRequest, SigningError};
 
 /// Something about our own keys and certificates that stops the server from starting.
@@ -67,61 +67,6 @@ impl std::fmt::Debug for ServiceAccountKeyPem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ServiceAccountKeyPem(..)")
     }
-}
-
-/// The names and addresses under which clients reach the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServingNames {
-    dns: BTreeSet<String>,
-    ips: BTreeSet<IpAddr>,
-}
-
-impl Default for ServingNames {
-    /// The names every server answers to.
-    fn default() -> Self {
-        let dns = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
-        let loopback = [IpAddr::from([127, 0, 0, 1]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)];
-        Self { dns: dns.map(str::to_owned).into(), ips: loopback.into() }
-    }
-}
-
-impl ServingNames {
-    /// Adds a host as a flag or the system names it. Wildcard addresses and what is no name are left out: no client
-    /// can ask for them.
-    #[must_use]
-    pub fn with(mut self, host: &str) -> Self {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        match host.parse::<IpAddr>() {
-            Ok(ip) if ip.is_unspecified() => {}
-            Ok(ip) => {
-                self.ips.insert(ip);
-            }
-            Err(_) if is_dns_name(host) => {
-                self.dns.insert(host.to_ascii_lowercase());
-            }
-            Err(_) => {}
-        }
-        self
-    }
-
-    /// Adds the machine's own name, where it can be read.
-    #[must_use]
-    pub fn with_own_hostname(self) -> Self {
-        match std::fs::read_to_string("/proc/sys/kernel/hostname") {
-            Ok(name) => self.with(name.trim()),
-            Err(_) => self,
-        }
-    }
-}
-
-fn is_dns_name(name: &str) -> bool {
-    /// RFC 1035.
-    const MAX_DNS_NAME_LENGTH: usize = 253;
-    !name.is_empty()
-        && name.len() <= MAX_DNS_NAME_LENGTH
-        && name.split('.').all(|label| {
-            !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') && label.len() < 64
-        })
 }
 
 impl Pki {

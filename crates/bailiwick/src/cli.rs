@@ -11,10 +11,12 @@ mod doctor;
 mod duration;
 mod encryption;
 mod kube_apiserver;
+mod olm;
 mod project;
 mod serve;
 mod snapshot;
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -66,6 +68,8 @@ enum Command {
     /// Rotate the keys that secrets are encrypted with, and re-encrypt.
     #[command(subcommand)]
     Encryption(encryption::Command),
+    /// Install operators from catalogs on a server, as a program of its own.
+    Olm(olm::Args),
     /// Projects: control planes of their own on one server.
     #[command(subcommand)]
     Project(project::Command),
@@ -76,7 +80,15 @@ enum Command {
 
 /// Runs the command line and returns the exit code.
 pub fn run() -> ExitCode {
-    let arguments: Vec<String> = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let arguments: Result<Vec<String>, OsString> = std::env::args_os().map(OsString::into_string).collect();
+    let arguments = match arguments {
+        Ok(arguments) => arguments,
+        // With other characters in their place it would name another file.
+        Err(argument) => {
+            eprintln!("error: the argument {argument:?} is not UTF-8");
+            return ExitCode::from(2);
+        }
+    };
     let outcome = match arguments.split_first() {
         Some((program, rest)) if kube_apiserver::is_called(Path::new(program)) => run_as_kube_apiserver(rest),
         _ => config_file::expand(arguments).and_then(|arguments| execute(Cli::parse_from(arguments), &[])),
@@ -115,6 +127,11 @@ fn execute(cli: Cli, notes: &[String]) -> anyhow::Result<ExitCode> {
         // A server that does not answer is a finding.
         filter = filter.add_directive(quiet);
     }
+    let is_test = matches!(&cli.command, Command::Catalog(catalog::Command::Test(_)));
+    if is_test && cli.log_level == "info" {
+        // Control planes come and go there, and what they have to say is in the report.
+        filter = EnvFilter::new("error");
+    }
     let colours = std::io::stderr().is_terminal();
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
     match cli.log_format {
@@ -129,9 +146,10 @@ fn execute(cli: Cli, notes: &[String]) -> anyhow::Result<ExitCode> {
         Command::Catalog(command) => catalog::run(command),
         Command::Completions(args) => completions::run(args),
         Command::Crd(command) => crd::run(command),
-        Command::Dns(args) => dns::run(args),
+        Command::Dns(args) => return dns::run(args),
         Command::Doctor(args) => return doctor::run(args),
         Command::Encryption(command) => encryption::run(command),
+        Command::Olm(args) => olm::run(args),
         Command::Project(command) => project::run(command),
         Command::Snapshot(command) => snapshot::run(command),
     };

@@ -20,7 +20,8 @@ pub use admission::{AdmissionError, AdmissionOptions};
 pub use aggregation::{Aggregation, AggregationOptions};
 use audit::AuditOptions;
 pub use authentication::{
-    AuthenticationOptions, CustomSigner, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+    AuthenticationOptions, BootstrapTokenAuth, CustomSigner, FrontProxyOptions, OidcOptions, ServiceAccountOptions,
+    TokenWebhookOptions,
 };
 pub use authorization::{
     AuthorizationError, AuthorizationMode, AuthorizationOptions, AuthorizerOptions, WebhookOptions,
@@ -48,11 +49,12 @@ use bailiwick_auth::authn::token_file::TokenFileError;
 use bailiwick_auth::authn::x509::RootsError;
 use bailiwick_auth::authz::rbac::Rbac;
 use bailiwick_auth::keys::KeyError;
-use bailiwick_auth::pki::{Pki, PkiError, ServingNames};
+use bailiwick_auth::pki::{Pki, PkiError};
 use bailiwick_auth::tls::TlsError;
 use bailiwick_controllers::Controller;
 use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::user::UserInfo;
+use bailiwick_server::cache::QueueLimits;
 use bailiwick_server::cache::{Caches, Feed};
 use bailiwick_server::http::{Limits, Listener};
 use bailiwick_server::{
@@ -101,10 +103,22 @@ pub enum Error {
     Audit(#[from] audit::AuditError),
     #[error("encryption at rest: {0}")]
     Encryption(#[from] bailiwick_encryption::ConfigError),
+    #[error(
+        "encryption at rest: the store holds encrypted values, such as {sealed}, but {path} with their keys is not there\n\
+         Nothing was changed. If the store was restored from a backup, bring encryption.yaml and pki along from the data \
+         directory that the backup is of (docs/ENCRYPTION.md); if its keys are in a file of your own, name it with \
+         --encryption-provider-config."
+    )]
+    KeyMissing { path: PathBuf, sealed: String },
     #[error("--strict-transport-security-directives: {0:?} is none")]
     StrictTransportSecurity(String),
     #[error("first-start objects: {0}")]
     Bootstrap(String),
+    #[error(
+        "with etcd the controllers of several servers take turns by Leases, which are left out: serve leases, or run \
+         the controllers elsewhere (--no-controllers) and no operators"
+    )]
+    NoLeases,
     #[error(transparent)]
     NativeType(#[from] NativeTypeError),
     #[error(transparent)]
@@ -321,14 +335,16 @@ impl Builder {
     /// Opens the store, makes what a first start needs and serves.
     pub async fn start(mut self) -> Result<Running, Error> {
         self.settle();
-        self.mount_olm()?;
         let wanted = self.useful_controllers();
+        self.check_turns(&wanted)?;
+        self.mount_olm()?;
         let now = Timestamp::now();
-        let names = ServingNames::default().with(&self.listen.ip().to_string()).with_own_hostname();
+        let names = self.tls.serving_names(self.listen.ip());
         let pki_dir = self.pki_dir.clone().unwrap_or_else(|| self.data_dir.join("pki"));
-        let pki = Pki::ensure(&pki_dir, &names, now)?;
+        // First the store: where it is refused, no fresh certificates stand in the way of those that belong to it.
         let store::Opened { store, embedded } = self.store.open(&self.data_dir).await?;
         let encrypted = self.encryption.wrap(store, &self.store, &self.data_dir).await?;
+        let pki = Pki::ensure(&pki_dir, &names, now)?;
         let store = encrypted.store;
         let (caches, feed) = Caches::start(store.clone()).await?;
         let own = self.own_resources(store.revision().await?.0)?;
@@ -402,10 +418,14 @@ impl Builder {
             token_keys: authentication.token_keys,
             jwks_uri: self.authentication.service_accounts.jwks_uri.clone(),
             request_timeout: self.request_timeout,
-            watch_queue_len_max: self.limits.watch_queue_len_max,
-            address: reachable(address).to_string(),
+            watch_queue: QueueLimits {
+                len_max: self.limits.watch_queue_len_max,
+                bytes_max: self.limits.watch_queue_bytes_max,
+            },
+            address: self.tls.advertised(address).to_string(),
             strict_transport_security: self.tls.strict_transport_security()?,
             tracer,
+            service_metrics: self.parts.metrics_sources(),
         };
         bailiwick_webhook::dial::set_tenants_policy(self.webhooks.policy(&self.store).await);
         let server = ApiServer::new(root, tenants, caches, config);
@@ -445,7 +465,8 @@ impl Builder {
             StoreOptions::Embedded(_) => controllers::Servers::One,
             StoreOptions::Etcd(_) => controllers::Servers::Several,
         };
-        let controllers = controllers::start(&server, wanted, pki.ca_pem, signing, servers);
+        let metrics = self.parts.controller_metrics;
+        let controllers = controllers::start(&server, wanted, pki.ca_pem, signing, servers, metrics);
         let services = services::start(&server, self.parts.services);
         Ok(Running {
             address,
@@ -533,7 +554,7 @@ impl Running {
         Ok(())
     }
 
-    /// Finishes requests in flight and stops.
+    /// Finishes requests in flight and stops. The data directory is free when this returns.
     pub async fn stop(self) {
         if !self.shutdown_delay.is_zero() {
             self.server.announce_shutdown();
@@ -549,6 +570,10 @@ impl Running {
         }
         if let Some(exporting) = self.exporting {
             exporting.finish().await;
+        }
+        if let Some(embedded) = self.embedded {
+            // Tasks that have not quite ended may still hold it: whoever opens the directory next must not find it taken.
+            let _ = tokio::task::spawn_blocking(move || embedded.close()).await;
         }
     }
 }

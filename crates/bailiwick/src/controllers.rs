@@ -1,9 +1,8 @@
 //! The generic controllers inside the server's process: ordinary clients of the API, without a socket between.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bailiwick_controllers::{Controller, LeaderElection, Options, Signing};
+use bailiwick_controllers::{Controller, LeaderElection, Metrics, Options, SEVERAL_SERVERS_GRACE, Signing};
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_server::{ApiServer, LocalService};
 use futures::FutureExt;
@@ -12,10 +11,6 @@ use tokio::task::JoinHandle;
 
 /// Who the controllers are to the API, as upstream.
 const USER: &str = "system:kube-controller-manager";
-
-/// How long a namespace under deletion is left alone when other servers may still let requests into it; upstream's
-/// figure.
-const SHARED_STORE_GRACE: Duration = Duration::from_secs(5);
 
 /// Whether other servers write to the same store, and then run the same controllers by turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +33,7 @@ pub(crate) fn start(
     ca_pem: String,
     signing: Signing,
     servers: Servers,
+    metrics: Metrics,
 ) -> Started {
     let (shutdown, ended) = oneshot::channel();
     if controllers.is_empty() {
@@ -49,29 +45,31 @@ pub(crate) fn start(
         ..UserInfo::default()
     };
     let client = kube::Client::new(LocalService::new(server.clone(), user), "default");
-    let mut options = Options { controllers, root_ca: Some(ca_pem), signing: Some(signing), ..Options::default() };
+    let mut options =
+        Options { controllers, root_ca: Some(ca_pem), signing: Some(signing), metrics, ..Options::default() };
     if servers == Servers::Several {
-        options.namespace_deletion_grace = SHARED_STORE_GRACE;
+        options.namespace_deletion_grace = SEVERAL_SERVERS_GRACE;
     }
     Started { shutdown, task: Some(tokio::spawn(run(client, options, servers, ended))) }
 }
 
-/// With several servers one runs the controllers, but for the one that belongs to each server.
+/// With several servers one runs the controllers, but for the one that belongs to each server. They run until the end
+/// is asked for, and are started anew when one of them fails.
 async fn run(client: kube::Client, options: Options, servers: Servers, ended: oneshot::Receiver<()>) {
     let ended = async {
         // An error says that the sender is gone, which is the signal.
         let _ = ended.await;
     };
     if servers == Servers::One {
-        return bailiwick_controllers::run(client, options, ended).await;
+        return bailiwick_controllers::run_restarting(client, options, ended).await;
     }
     let ended = ended.shared();
-    let (own, shared): (Vec<_>, Vec<_>) =
-        options.controllers.iter().partition(|controller| **controller == Controller::CustomResourceDefinition);
+    let (shared, own): (Vec<_>, Vec<_>) = options.controllers.iter().partition(|controller| controller.takes_turns());
     let own = Options { controllers: own, ..options.clone() };
     let shared = Options { controllers: shared, ..options };
-    let own = async { if_any(&own, bailiwick_controllers::run(client.clone(), own.clone(), ended.clone())).await };
-    let election = LeaderElection::of_controllers();
+    let running = bailiwick_controllers::run_restarting(client.clone(), own.clone(), ended.clone());
+    let own = if_any(&own, running);
+    let election = LeaderElection { metrics: shared.metrics.clone(), ..LeaderElection::of_controllers() };
     let elected = bailiwick_controllers::run_elected(client.clone(), shared.clone(), election, ended.clone());
     tokio::join!(own, if_any(&shared, elected));
 }

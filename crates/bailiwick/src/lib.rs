@@ -24,10 +24,10 @@ pub use bailiwick_webhook::services::ServiceEndpoint;
 pub use control_plane::audit;
 pub use control_plane::{
     AdmissionError, AdmissionOptions, Aggregation, AggregationOptions, AuthenticationOptions, AuthorizationError,
-    AuthorizationMode, AuthorizationOptions, AuthorizerOptions, Builder, ControlPlane, CustomSigner, Definitions,
-    DialOptions, EncryptionOptions, Error, Fairness, Feature, FlowControlOptions, FrontProxyOptions, OidcOptions,
-    OlmOptions, Reload, Running, ServiceAccountOptions, StoreOptions, TlsOptions, TokenWebhookOptions, TracingError,
-    TracingOptions, UnknownFeature, WebhookOptions, stop_signal,
+    AuthorizationMode, AuthorizationOptions, AuthorizerOptions, BootstrapTokenAuth, Builder, ControlPlane,
+    CustomSigner, Definitions, DialOptions, EncryptionOptions, Error, Fairness, Feature, FlowControlOptions,
+    FrontProxyOptions, OidcOptions, OlmOptions, Reload, Running, ServiceAccountOptions, StoreOptions, TlsOptions,
+    TokenWebhookOptions, TracingError, TracingOptions, UnknownFeature, WebhookOptions, stop_signal,
 };
 pub use native_type::{Hookable, NativeType, NativeTypeError};
 pub use services::{Service, ServiceContext, ServiceError, Shutdown};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_machinery::user::UserInfo;
-use bailiwick_server::{ApiServer, LocalService};
+use bailiwick_server::{ApiServer, LocalService, MetricsSource};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -24,6 +24,7 @@ pub struct Service {
     name: String,
     user: UserInfo,
     run: Box<dyn FnOnce(ServiceContext) -> Running + Send>,
+    metrics: Option<MetricsSource>,
 }
 
 /// What a service is given.
@@ -62,7 +63,18 @@ impl Service {
             groups: vec![UserInfo::MASTERS.to_owned(), UserInfo::AUTHENTICATED.to_owned()],
             ..UserInfo::default()
         };
-        Self { name, user, run: Box::new(move |context| Box::pin(work(context))) }
+        Self { name, user, run: Box::new(move |context| Box::pin(work(context))), metrics: None }
+    }
+
+    /// What the service adds to the server's `/metrics`, in Prometheus' text form.
+    #[must_use]
+    pub fn with_metrics(mut self, append: impl Fn(&mut String) + Send + Sync + 'static) -> Self {
+        self.metrics = Some(Arc::new(append));
+        self
+    }
+
+    pub(crate) fn metrics_source(&self) -> Option<MetricsSource> {
+        self.metrics.clone()
     }
 
     /// Who the service is to the API: its rights are those of this user.

@@ -1,6 +1,6 @@
-//! Every route the server has, asked by everybody from nobody to the administrator. Routes come from the server's own
-//! discovery, so none can be forgotten; what each must answer is computed from kube-apiserver's recorded default roles by the
-//! few lines in `expected`, which share nothing with the server.
+//! Every route the server has, in the root and in a project, asked by everybody from nobody to the administrator. Routes
+//! come from the server's discovery and from its own table of paths, so none can be forgotten; what each must answer is
+//! computed from kube-apiserver's recorded default roles by the few lines in `expected`, which share nothing with the server.
 
 #[path = "access_matrix/expected.rs"]
 mod expected;
@@ -25,6 +25,10 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// The namespace that everybody tries to get at.
 pub const MINE: &str = "mine";
 const OTHER: &str = "other";
+/// The project that everybody tries to get at, and that of the other tenant.
+const PROJECT: &str = "ours";
+const OTHER_PROJECT: &str = "theirs";
+const PLATFORM: &str = "/apis/resourcemanager.miloapis.com/v1alpha1";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 struct Plane {
@@ -79,32 +83,56 @@ impl Plane {
     }
 
     async fn prepare(&self) {
-        for name in [MINE, OTHER] {
-            self.make("/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
+        let typed = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "resourcemanager.miloapis.com/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+        self.make(&format!("{PLATFORM}/organizations"), typed("Organization", "acme", json!({}))).await;
+        for project in [PROJECT, OTHER_PROJECT] {
+            let spec = json!({"ownerRef": {"kind": "Organization", "name": "acme"}});
+            self.make(&format!("{PLATFORM}/projects"), typed("Project", project, spec)).await;
         }
-        self.make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", expected::definition()).await;
-        self.make(&format!("{RBAC}/clusterroles"), expected::view_of_widgets()).await;
-        for (namespace, role, subject) in [
-            (MINE, "view", json!({"kind": "User", "name": "viewer"})),
-            (MINE, "edit", json!({"kind": "User", "name": "editor"})),
-            (MINE, "admin", json!({"kind": "User", "name": "owner"})),
-            (OTHER, "admin", json!({"kind": "ServiceAccount", "name": "tenant"})),
-        ] {
-            let binding = json!({
-                "metadata": {"name": role}, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [subject],
-            });
-            self.make(&format!("{RBAC}/namespaces/{namespace}/rolebindings"), binding).await;
+        for project in ["", PROJECT, OTHER_PROJECT] {
+            self.prepare_plane(&prefix(project)).await;
         }
-        let everything = json!({
-            "metadata": {"name": "everything"}, "roleRef": {"kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "User", "name": "root"}],
+        for caller in callers() {
+            for (project, namespace, role) in caller.roles {
+                self.bind(&prefix(project), namespace, role, &caller.name).await;
+            }
+        }
+    }
+
+    /// A role for somebody in a namespace, or in the whole plane.
+    async fn bind(&self, prefix: &str, namespace: &str, role: &str, name: &str) {
+        let subject = match name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':')) {
+            Some((namespace, name)) => json!({"kind": "ServiceAccount", "namespace": namespace, "name": name}),
+            None => json!({"kind": "User", "name": name}),
+        };
+        let binding = json!({
+            "metadata": {"name": format!("{}-{role}", name.replace(':', "-"))},
+            "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [subject],
         });
-        self.make(&format!("{RBAC}/clusterrolebindings"), everything).await;
-        self.wait("/apis/example.com/v1/widgets", |answer| answer.status == 200).await;
+        let collection = match namespace {
+            "" => format!("{prefix}{RBAC}/clusterrolebindings"),
+            namespace => format!("{prefix}{RBAC}/namespaces/{namespace}/rolebindings"),
+        };
+        self.make(&collection, binding).await;
+    }
+
+    async fn prepare_plane(&self, prefix: &str) {
+        for name in [MINE, OTHER] {
+            self.make(&format!("{prefix}/api/v1/namespaces"), json!({"metadata": {"name": name}})).await;
+        }
+        let definitions = format!("{prefix}/apis/apiextensions.k8s.io/v1/customresourcedefinitions");
+        self.make(&definitions, expected::definition()).await;
+        self.make(&format!("{prefix}{RBAC}/clusterroles"), expected::view_of_widgets()).await;
+        self.wait(&format!("{prefix}/apis/example.com/v1/widgets"), |answer| answer.status == 200).await;
         // The last role of the chain to get what the first one was given.
         let has_widgets = |answer: &Answer| answer.body["rules"].to_string().contains("widgets");
-        self.wait(&format!("{RBAC}/clusterroles/admin"), has_widgets).await;
+        self.wait(&format!("{prefix}{RBAC}/clusterroles/admin"), has_widgets).await;
     }
+}
+
+/// The short prefix of a project; none for the root.
+fn prefix(project: &str) -> String {
+    if project.is_empty() { String::new() } else { format!("/projects/{project}") }
 }
 
 fn master() -> UserInfo {
@@ -112,23 +140,29 @@ fn master() -> UserInfo {
     UserInfo { name: "master".into(), groups, ..UserInfo::default() }
 }
 
-/// Everybody, and the roles they have: where, and which.
+/// Everybody, and the roles they have: in which project, where in it, and which.
 fn callers() -> Vec<Caller> {
-    let someone = |name: &str, roles: &[(&'static str, &'static str)]| Caller {
+    let someone = |name: &str, roles: &[(&'static str, &'static str, &'static str)]| Caller {
         name: name.to_owned(),
         groups: vec!["system:authenticated".to_owned()],
         roles: roles.to_vec(),
     };
-    let mut tenant = someone("system:serviceaccount:other:tenant", &[(OTHER, "admin")]);
-    tenant.groups.extend(["system:serviceaccounts".to_owned(), "system:serviceaccounts:other".to_owned()]);
+    let mut neighbour = someone("system:serviceaccount:other:tenant", &[("", OTHER, "admin")]);
+    neighbour.groups.extend(["system:serviceaccounts".to_owned(), "system:serviceaccounts:other".to_owned()]);
     vec![
         Caller { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], roles: Vec::new() },
         someone("nobody", &[]),
-        someone("viewer", &[(MINE, "view")]),
-        someone("editor", &[(MINE, "edit")]),
-        someone("owner", &[(MINE, "admin")]),
-        someone("root", &[("", "cluster-admin")]),
-        tenant,
+        someone("viewer", &[("", MINE, "view")]),
+        someone("editor", &[("", MINE, "edit")]),
+        someone("owner", &[("", MINE, "admin")]),
+        someone("root", &[("", "", "cluster-admin")]),
+        neighbour,
+        // Of the project that is asked for.
+        someone("project-viewer", &[(PROJECT, MINE, "view")]),
+        someone("project-editor", &[(PROJECT, MINE, "edit")]),
+        someone("project-owner", &[(PROJECT, "", "cluster-admin")]),
+        // Of another project, where they may do everything.
+        someone("other-tenant", &[(OTHER_PROJECT, "", "cluster-admin")]),
     ]
 }
 
@@ -136,7 +170,10 @@ fn callers() -> Vec<Caller> {
 async fn every_route_answers_everybody_as_it_should() {
     let plane = Plane::start().await;
     plane.prepare().await;
-    let routes = routes::discover(&plane).await;
+    let mut routes = routes::discover(&plane, "", "").await;
+    let of_root = routes.len();
+    routes.extend(routes::discover(&plane, PROJECT, &prefix(PROJECT)).await);
+    routes.extend(routes::discover(&plane, PROJECT, &format!("{PLATFORM}/projects/{PROJECT}/control-plane")).await);
     let roles = Roles::recorded();
     let (mut refused, mut allowed, mut wrong) = (0, 0, Vec::new());
     for caller in callers() {
@@ -163,7 +200,11 @@ async fn every_route_answers_everybody_as_it_should() {
         }
     }
     assert!(wrong.is_empty(), "{} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    println!("{} routes, {allowed} answers allowed and {refused} refused as they should be", routes.len());
+    println!("{of_root} routes of {}, {allowed} answers allowed and {refused} refused as they should be", routes.len());
     // A matrix that has shrunk tests nothing.
-    assert!(routes.len() > 250 && allowed > 500 && refused > 1000, "{} {allowed} {refused}", routes.len());
+    assert!(
+        of_root > 300 && routes.len() > 800 && allowed > 2000 && refused > 5000,
+        "{} {allowed} {refused}",
+        routes.len()
+    );
 }

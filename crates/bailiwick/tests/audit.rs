@@ -47,6 +47,7 @@ impl Plane {
             log: Some(AuditLog {
                 file: log_options(dir.path().join("audit.log")),
                 mode: Mode::Batch,
+                buffering: None,
                 truncation: None,
             }),
             ..AuditOptions::default()
@@ -146,6 +147,19 @@ async fn no_value_of_a_secret_or_token_is_recorded() {
     let apply = [("authorization", "Bearer admin-token"), ("content-type", "application/apply-patch+yaml")];
     let body = "apiVersion: v1\nkind: Secret\nmetadata: {name: t}\nstringData: {password: hunter2}\n";
     assert_eq!(plane.send("3", "PATCH", &format!("{NS}/secrets/t?fieldManager=m"), &apply, body).await, 201);
+    let refused = [
+        ("json-patch+json", r#"[{"op":"add","path":"/data/more","value":7}]"#),
+        ("merge-patch+json", r#"{"data":{"more":"!"}}"#),
+        ("strategic-merge-patch+json", r#"{"data":{"more":"hunter2!"}}"#),
+        ("apply-patch+yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {more: [hunter2]}\n"),
+        ("json", r#"{"password":"hunter2"#),
+    ];
+    for (kind, body) in refused {
+        let headers = [("authorization", "Bearer admin-token"), ("content-type", &*format!("application/{kind}"))];
+        let (method, path) = if kind == "json" { ("POST", "secrets") } else { ("PATCH", "secrets/s?fieldManager=m") };
+        let code = plane.send(kind, method, &format!("{NS}/{path}"), &headers, body).await;
+        assert!(code >= 400, "{kind}: {code}");
+    }
     plane.admin("4", "GET", &format!("{NS}/secrets"), &Value::Null).await;
     let table = [("authorization", "Bearer admin-token"), ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
     plane.send("5", "GET", &format!("{NS}/secrets?includeObject=Object"), &table, "").await;
@@ -161,6 +175,8 @@ async fn no_value_of_a_secret_or_token_is_recorded() {
         let event = events.iter().find(|e| e["auditID"] == id && e["stage"] == "ResponseComplete").unwrap();
         (event["requestObject"].clone(), event["responseObject"].clone())
     };
+    let message = bodies("merge-patch+json").1["message"].clone();
+    assert!(message.as_str().is_some_and(|message| message.contains("<secret contents redacted>")), "{message}");
     assert_eq!(bodies("1").0["stringData"], json!({"password": "REDACTED"}));
     assert_eq!(bodies("1").1["data"], json!({"password": "REDACTED"}));
     assert_eq!(bodies("3").0["stringData"], json!({"password": "REDACTED"}));
@@ -191,6 +207,21 @@ async fn levels_and_stages_are_the_policys() {
     assert!(update["requestObject"].is_object() && update["responseObject"].is_null());
     let [get] = of("get")[..] else { panic!("one stage") };
     assert!(get["responseObject"].is_null() && get["responseStatus"]["code"] == 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_selects_one_name_is_recorded_as_about_that_object() {
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n\
+                  - {level: Metadata, resources: [{group: \"\", resources: [configmaps], resourceNames: [a]}]}\n- {level: None}\n";
+    let plane = Plane::start(policy, |_, options| options).await;
+    for (id, selector) in
+        [("one", "?fieldSelector=metadata.name%3Da"), ("all", ""), ("other", "?fieldSelector=metadata.name%3Db")]
+    {
+        assert_eq!(plane.admin(id, "GET", &format!("{NS}/configmaps{selector}"), &Value::Null).await, 200);
+    }
+    let events = plane.events().await;
+    assert!(!events.is_empty() && events.iter().all(|event| event["auditID"] == "one"), "{events:?}");
+    assert!(events.iter().all(|event| event["objectRef"]["name"] == "a"), "{events:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

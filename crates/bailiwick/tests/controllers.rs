@@ -8,6 +8,7 @@ use std::time::Duration;
 use bailiwick::{ControlPlane, Running};
 use bailiwick_machinery::user::UserInfo;
 use futures::StreamExt;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, ResourceQuota, Secret, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -363,5 +364,30 @@ async fn a_definition_without_a_served_version_takes_its_objects_along() {
     definitions.create(&PostParams::default(), &definition()).await.unwrap();
     until(&definitions, "things.example.com", established()).await;
     assert!(things.list(&Default::default()).await.unwrap().items.is_empty(), "an object outlived its definition");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn the_status_of_a_policy_tells_what_its_expressions_get_wrong_about_types() {
+    let plane = Plane::start().await;
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(plane.client.clone());
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
+    let policy = json!({
+        "metadata": {"name": "typo"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": "object.data.a == 'x'"}, {"expression": "object.nope == 1"}],
+        },
+    });
+    policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
+    let checked = |policy: Option<&ValidatingAdmissionPolicy>| {
+        policy.and_then(|policy| policy.status.as_ref()).is_some_and(|status| status.type_checking.is_some())
+    };
+    let status = until(&policies, "typo", checked).await.unwrap().status.unwrap();
+    assert_eq!(status.observed_generation, Some(1));
+    let warnings = status.type_checking.unwrap().expression_warnings.unwrap();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert_eq!(warning.field_ref, "spec.validations[1].expression");
+    assert!(warning.warning.contains("undefined field 'nope'"), "{warning:?}");
     plane.stop().await;
 }

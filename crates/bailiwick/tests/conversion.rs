@@ -10,7 +10,7 @@ use bailiwick::{ControlPlane, Running};
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_testkit::Webhook;
 use futures::StreamExt;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::ApiResource;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -72,10 +72,12 @@ fn resource(version: &str) -> ApiResource {
 }
 
 fn definition(converter: &Converter, storage: &str) -> Value {
-    let version = |name: &str, spec: Value| {
-        json!({"name": name, "served": true, "storage": name == storage, "schema": {"openAPIV3Schema": {
-            "type": "object", "properties": {"spec": {"type": "object", "properties": spec}}}}})
+    let version = |name: &str, selectable: &str, spec: Value| {
+        json!({"name": name, "served": true, "storage": name == storage, "selectableFields": [{"jsonPath": selectable}],
+               "schema": {"openAPIV3Schema": {
+                   "type": "object", "properties": {"spec": {"type": "object", "properties": spec}}}}})
     };
+    let dimensions = json!({"dimensions": {"type": "object", "properties": {"size": {"type": "integer"}}}});
     let client = json!({"url": converter.webhook.url("/convert"), "caBundle": converter.webhook.ca_bundle()});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -83,8 +85,8 @@ fn definition(converter: &Converter, storage: &str) -> Value {
         "spec": {
             "group": "conv.example.com", "scope": "Namespaced", "names": {"plural": "boxes", "kind": "Box"},
             "versions": [
-                version("v1", json!({"size": {"type": "integer"}})),
-                version("v2", json!({"dimensions": {"type": "object", "properties": {"size": {"type": "integer"}}}})),
+                version("v1", ".spec.size", json!({"size": {"type": "integer"}})),
+                version("v2", ".spec.dimensions.size", dimensions),
             ],
             "conversion": {"strategy": "Webhook", "webhook": {
                 "conversionReviewVersions": ["v1"], "clientConfig": client}},
@@ -140,6 +142,17 @@ impl Plane {
         }
     }
 
+    /// Stores objects in v2 from now on.
+    async fn store_v2(&self) {
+        let mut crd = self.definitions().get("boxes.conv.example.com").await.unwrap();
+        crd.data["spec"] = definition(&self.converter, "v2")["spec"].clone();
+        self.definitions().replace("boxes.conv.example.com", &PostParams::default(), &crd).await.unwrap();
+    }
+
+    fn calls(&self) -> usize {
+        self.converter.calls.load(Ordering::SeqCst)
+    }
+
     fn boxes(&self, version: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), "default", &resource(version))
     }
@@ -187,6 +200,116 @@ async fn a_list_is_converted_in_one_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn long_lists_and_the_beginnings_of_watches_are_converted_in_batches() {
+    /// What one call converts, and one more.
+    const LEN: usize = 501;
+    let plane = Plane::start().await;
+    let create = |n: usize| {
+        let plane = &plane;
+        async move { plane.create("v1", &format!("b{n:03}"), json!({"size": n})).await }
+    };
+    futures::stream::iter(0..LEN).map(create).buffer_unordered(16).collect::<Vec<_>>().await;
+
+    let before = plane.calls();
+    let listed = plane.boxes("v2").list(&ListParams::default()).await.unwrap();
+    let sizes: Vec<Option<u64>> =
+        listed.items.iter().map(|item| item.data["spec"]["dimensions"]["size"].as_u64()).collect();
+    assert_eq!(sizes, (0..LEN as u64).map(Some).collect::<Vec<_>>());
+    assert_eq!(plane.calls() - before, 2);
+
+    let before = plane.calls();
+    let mut events = plane.boxes("v2").watch(&WatchParams::default().disable_bookmarks(), "0").await.unwrap().boxed();
+    for n in 0..LEN {
+        match within(events.next()).await.expect("an event").unwrap() {
+            WatchEvent::Added(object) => assert_eq!(object.data["spec"], json!({"dimensions": {"size": n}})),
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    assert_eq!(plane.calls() - before, 2);
+    drop(events);
+    plane.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_are_selected_by_as_the_version_asked_for_shows_them() {
+    const SELECTOR: &str = "spec.dimensions.size=2";
+    let plane = Plane::start().await;
+    for n in 0..4 {
+        plane.create("v1", &format!("b{n}"), json!({"size": n})).await;
+    }
+    let selected = ListParams::default().fields(SELECTOR);
+    let names = |listed: kube::core::ObjectList<DynamicObject>| {
+        listed.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    assert_eq!(names(plane.boxes("v2").list(&selected).await.unwrap()), ["b2"]);
+    let others = ListParams::default().fields("spec.dimensions.size!=2");
+    assert_eq!(names(plane.boxes("v2").list(&others).await.unwrap()), ["b0", "b1", "b3"]);
+    let stored = ListParams::default().fields("spec.size=2");
+    assert_eq!(names(plane.boxes("v1").list(&stored).await.unwrap()), ["b2"]);
+
+    let watched = WatchParams::default().fields(SELECTOR).disable_bookmarks();
+    let mut events = plane.boxes("v2").watch(&watched, "0").await.unwrap().boxed();
+    let resize = async |name: &str, size: u64| {
+        let patch = json!({"spec": {"size": size}});
+        plane.boxes("v1").patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    };
+    let seen = |event: WatchEvent<DynamicObject>| match event {
+        WatchEvent::Added(object) => format!("+{}", object.name_any()),
+        WatchEvent::Deleted(object) => format!("-{}", object.name_any()),
+        other => panic!("unexpected {other:?}"),
+    };
+    assert_eq!(seen(within(events.next()).await.expect("an event").unwrap()), "+b2");
+    resize("b3", 4).await;
+    resize("b3", 2).await;
+    resize("b2", 1).await;
+    assert_eq!(seen(within(events.next()).await.expect("an event").unwrap()), "+b3");
+    assert_eq!(seen(within(events.next()).await.expect("an event").unwrap()), "-b2");
+    drop(events);
+
+    plane.boxes("v2").delete_collection(&DeleteParams::default(), &selected).await.unwrap();
+    assert_eq!(names(plane.boxes("v1").list(&ListParams::default()).await.unwrap()), ["b0", "b1", "b2"]);
+    plane.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_are_selected_by_with_defaults_of_later() {
+    let plane = Plane::start().await;
+    plane.create("v1", "old", json!({})).await;
+    let mut crd = plane.definitions().get("boxes.conv.example.com").await.unwrap();
+    let schema = &mut crd.data["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"]["properties"]["size"]["default"] = 7.into();
+    plane.definitions().replace("boxes.conv.example.com", &PostParams::default(), &crd).await.unwrap();
+    let shown = plane.boxes("v1").get("old").await.unwrap();
+    assert_eq!(shown.data["spec"], json!({"size": 7}));
+    let selected = ListParams::default().fields("spec.size=7");
+    for params in [selected.clone(), selected.limit(10)] {
+        let listed = plane.boxes("v1").list(&params).await.unwrap();
+        assert_eq!(listed.items.len(), 1, "{params:?}");
+    }
+    let watched = WatchParams::default().fields("spec.size=7").disable_bookmarks();
+    let mut events = plane.boxes("v1").watch(&watched, "0").await.unwrap().boxed();
+    assert!(matches!(within(events.next()).await, Some(Ok(WatchEvent::Added(_)))));
+    drop(events);
+    assert!(plane.boxes("v1").list(&ListParams::default().fields("spec.size=")).await.unwrap().items.is_empty());
+    plane.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_goes_with_what_is_stored_though_its_webhook_has_gone() {
+    let plane = Plane::start().await;
+    plane.store_v2().await;
+    plane.create("v2", "a", json!({"dimensions": {"size": 1}})).await;
+    plane.converter.broken.store(true, Ordering::SeqCst);
+    let resource_version = plane.definitions().get("boxes.conv.example.com").await.unwrap().resource_version().unwrap();
+    let definitions = plane.definitions();
+    let mut events = definitions.watch(&WatchParams::default(), &resource_version).await.unwrap().boxed();
+    definitions.delete("boxes.conv.example.com", &DeleteParams::default()).await.unwrap();
+    while !matches!(within(events.next()).await.expect("an event").unwrap(), WatchEvent::Deleted(_)) {}
+    drop(events);
+    plane.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watch_sees_its_own_version() {
     let plane = Plane::start().await;
     plane.create("v1", "first", json!({"size": 1})).await;
@@ -224,9 +347,7 @@ async fn migration_stores_everything_in_the_storage_version() {
     for n in 0..3 {
         plane.create("v1", &format!("b{n}"), json!({"size": n})).await;
     }
-    let mut crd = plane.definitions().get("boxes.conv.example.com").await.unwrap();
-    crd.data["spec"] = definition(&plane.converter, "v2")["spec"].clone();
-    plane.definitions().replace("boxes.conv.example.com", &PostParams::default(), &crd).await.unwrap();
+    plane.store_v2().await;
     let kubeconfig = plane.running.kubeconfig.clone();
     let migrate = tokio::task::spawn_blocking(move || {
         Command::new(env!("CARGO_BIN_EXE_bailiwick"))

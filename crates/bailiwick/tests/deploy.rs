@@ -1,5 +1,5 @@
-//! What `deploy/` ships is right: alert rules pass promtool and their own tests, and dashboard and alerts ask only for
-//! metrics that a server has.
+//! What `deploy/` ships is right: alert rules pass promtool and their own tests, systemd has nothing to say about the unit,
+//! and dashboard and alerts ask only for metrics that a server has.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,17 +19,44 @@ fn deploy(name: &str) -> PathBuf {
 #[test]
 fn alert_rules_pass_promtool_and_their_tests() -> Result<()> {
     let Ok(promtool) = tools::find("promtool") else {
-        println!("skipped: promtool is not installed (cargo xtask setup, on Debian)");
+        bailiwick_testkit::skip("promtool is not installed: cargo xtask setup, on Debian");
         return Ok(());
     };
     Program::new(&promtool).args(["check", "rules"]).arg(deploy("prometheus-alerts.yaml")).run()?;
     Program::new(&promtool).args(["test", "rules"]).arg(deploy("prometheus-alerts.test.yaml")).run().map(drop)
 }
 
+#[test]
+fn systemd_understands_all_of_the_unit() -> Result<()> {
+    let unit = std::fs::read_to_string(deploy("bailiwick.service"))?;
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("bailiwick.service");
+    // It looks whether the program is there, and complains about keys it does not know without failing.
+    std::fs::write(&path, unit.replace("/usr/local/bin/bailiwick", env!("CARGO_BIN_EXE_bailiwick")))?;
+    let verified = match std::process::Command::new("systemd-analyze").arg("verify").arg(&path).output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bailiwick_testkit::skip("systemd-analyze is not installed: it comes with systemd");
+            return Ok(());
+        }
+        verified => verified?,
+    };
+    let said = String::from_utf8_lossy(&verified.stderr);
+    assert!(verified.status.success() && !said.contains("bailiwick.service"), "{}: {said}", verified.status);
+    Ok(())
+}
+
+#[test]
+fn findings_of_the_doctor_do_not_keep_the_unit_from_starting() -> Result<()> {
+    let unit = std::fs::read_to_string(deploy("bailiwick.service"))?;
+    let before: Vec<&str> = unit.lines().filter_map(|line| line.strip_prefix("ExecStartPre=")).collect();
+    assert!(!before.is_empty() && before.iter().all(|command| command.starts_with('-')), "{before:?}");
+    Ok(())
+}
+
 /// The names of metrics in a text.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_' && !c.is_ascii_digit());
-    let families = ["apiserver_", "process_"];
+    let families = ["apiserver_", "process_", "leader_election_", "workqueue_"];
     words.filter(|word| families.iter().any(|family| word.starts_with(family))).map(str::to_owned).collect()
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick::{AuthenticationOptions, Builder, ControlPlane, Running, TlsOptions};
-use bailiwick_auth::pki::{Pki, ServingNames};
+use bailiwick_auth::pki::{Pki, ServingNames, default_route_addresses};
 use bailiwick_auth::tls::{Protocols, TlsVersion};
 use bailiwick_machinery::field::ErrorList;
 use bailiwick_machinery::strategy::{Context, Strategy};
@@ -95,6 +95,16 @@ async fn shake(
     ca_pem: &str,
     versions: &[&'static rustls::SupportedProtocolVersion],
 ) -> std::io::Result<Vec<u8>> {
+    shake_with(address, ServerName::IpAddress(IpAddr::from(address.ip())), ca_pem, versions).await
+}
+
+/// As [`shake`], with a server that must prove to be `name`.
+async fn shake_with(
+    address: SocketAddr,
+    name: ServerName<'static>,
+    ca_pem: &str,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> std::io::Result<Vec<u8>> {
     let mut roots = RootCertStore::empty();
     bailiwick_auth::tls::add_roots(&mut roots, "CA", ca_pem).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -102,7 +112,6 @@ async fn shake(
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let name = ServerName::IpAddress(IpAddr::from(address.ip()));
     let stream = TlsConnector::from(Arc::new(config)).connect(name, TcpStream::connect(address).await?).await?;
     Ok(stream.get_ref().1.peer_certificates().and_then(<[_]>::first).map(|der| der.to_vec()).unwrap_or_default())
 }
@@ -117,6 +126,40 @@ async fn versions_below_the_configured_one_are_refused() {
     let plane = Plane::start(|builder, _| builder.tls(TlsOptions { protocols, ..TlsOptions::default() })).await;
     shake(plane.running.address, &plane.ca(), old).await.unwrap_err();
     shake(plane.running.address, &plane.ca(), new).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_certificate_is_for_every_name_by_which_other_machines_come() {
+    let all = [&rustls::version::TLS12, &rustls::version::TLS13];
+    let any = SocketAddr::from(([0, 0, 0, 0], 0));
+    let pki = tempfile::tempdir().unwrap();
+    let plane = Plane::start(|builder, _| builder.listen(any).pki_dir(pki.path())).await;
+    let ca = std::fs::read_to_string(pki.path().join("ca.crt")).unwrap();
+    for ip in default_route_addresses(any.ip()) {
+        let address = SocketAddr::new(ip, plane.running.address.port());
+        shake(address, &ca, &all).await.expect("a client that comes by the machine's own address");
+    }
+
+    // With more names to go by, another certificate is made, of the same authority.
+    let tls = TlsOptions {
+        advertise_address: Some([192, 0, 2, 7].into()),
+        further_names: vec!["api.example.com".parse().unwrap()],
+        ..TlsOptions::default()
+    };
+    let plane =
+        Plane::start(|builder, authentication| builder.tls(tls).authentication(authentication).pki_dir(pki.path()))
+            .await;
+    let address = plane.running.address;
+    for name in ["api.example.com", "192.0.2.7", "127.0.0.1"] {
+        let wanted = ServerName::try_from(name).unwrap();
+        shake_with(address, wanted, &ca, &all).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    let stranger = ServerName::try_from("other.example.com").unwrap();
+    shake_with(address, stranger, &ca, &all).await.expect_err("nobody said this name");
+    let mut wire = Wire::connect(address, &ca).await.unwrap();
+    let document = wire.request("GET", "/api", &Value::Null).await.json();
+    let told = format!("192.0.2.7:{}", address.port());
+    assert_eq!(document["serverAddressByClientCIDRs"][0]["serverAddress"], told);
 }
 
 #[tokio::test(flavor = "multi_thread")]

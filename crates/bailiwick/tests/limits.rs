@@ -120,6 +120,23 @@ async fn connections_beyond_the_cap_wait_for_their_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_all_its_connections_taken_still_stops() {
+    within_deadline(async {
+        let plane = Plane::start(Limits { connections_max: 2, ..Limits::default() }, |builder| builder).await;
+        let (mut watching, mut asking) = (plane.connect().await, plane.connect().await);
+        assert_eq!(watching.open("GET", &format!("{MAPS}?watch=true")).await, 200);
+        let waiting = tokio::net::TcpStream::connect(plane.running.address).await.unwrap();
+        // Whatever the listener does with one connection too many, it has done it when these are answered.
+        for _ in 0..20 {
+            assert_eq!(asking.request("GET", "/version", &Value::Null).await.status, 200);
+        }
+        plane.running.stop().await;
+        drop(waiting);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn too_many_or_too_large_headers_are_refused() {
     within_deadline(async {
         let limits = Limits { header_list_bytes_max: 16 * 1024, ..Limits::default() };

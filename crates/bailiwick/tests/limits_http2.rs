@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use bailiwick::{AuthenticationOptions, ControlPlane, Running};
 use bailiwick_server::http::Limits;
-use frames::{END_HEADERS, END_STREAM, Frame, Frames, GOAWAY, HEADERS, RST_STREAM};
+use frames::{DATA, END_HEADERS, END_STREAM, Frame, Frames, GOAWAY, HEADERS, RST_STREAM};
+use serde_json::{Value, json};
 
 /// Far more than anything here takes; only a bug runs into it.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -166,6 +167,61 @@ async fn a_connection_with_a_watch_is_not_idle() {
             }
         }
         while client.next().await.is_some() {}
+    })
+    .await;
+}
+
+/// Sends a request with a body on a stream of its own and gives the status of the answer.
+async fn write(client: &mut Frames, stream: u32, method: &str, path: &str, body: &Value) -> Option<u16> {
+    let kind = ("content-type", if method == "PATCH" { "application/merge-patch+json" } else { "application/json" });
+    client.send(HEADERS, END_HEADERS, stream, &frames::head(method, path, &[ADMIN, &[kind]].concat())).await;
+    client.send(DATA, END_STREAM, stream, body.to_string().as_bytes()).await;
+    client.status(stream).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_that_opens_no_window_is_cut_off_by_bytes_where_it_can_resume() {
+    const CHANGES: u32 = 200;
+    within_deadline(async {
+        let limits = Limits { watch_queue_bytes_max: 256 * 1024, ..Limits::default() };
+        let plane = Plane::start(limits).await;
+        let (mut stalled, mut writer) = (plane.connect().await, plane.connect().await);
+        assert_eq!(write(&mut writer, 1, "POST", MAPS, &json!({"metadata": {"name": "m"}})).await, Some(201));
+        let watch = frames::head("GET", &format!("{MAPS}?watch=true&fieldSelector=metadata.name%3Dm"), ADMIN);
+        stalled.send(HEADERS, END_HEADERS | END_STREAM, 1, &watch).await;
+        assert_eq!(stalled.status(1).await, Some(200));
+        for number in 0..CHANGES {
+            let change = json!({"data": {"number": number.to_string(), "filler": "x".repeat(8 * 1024)}});
+            let patched = write(&mut writer, 3 + 2 * number, "PATCH", &format!("{MAPS}/m"), &change).await;
+            assert_eq!(patched, Some(200), "{number}");
+            writer.open_window(0, 16 * 1024).await;
+        }
+
+        // Now it reads all there is.
+        stalled.open_window(0, 1 << 30).await;
+        stalled.open_window(1, 1 << 30).await;
+        let mut bytes = Vec::new();
+        loop {
+            let frame = stalled.next().await.expect("the connection goes on");
+            let ended = frame.ends_stream();
+            if frame.stream == 1 && frame.kind == DATA {
+                bytes.extend(frame.payload);
+            }
+            if ended {
+                break;
+            }
+        }
+        let events: Vec<Value> = serde_json::Deserializer::from_slice(&bytes).into_iter().map(Result::unwrap).collect();
+        let seen =
+            events.iter().filter(|event| event["type"] == "MODIFIED").map(|event| &event["object"]["data"]["number"]);
+        let expected = (0..CHANGES).map(|number| Value::from(number.to_string()));
+        let seen: Vec<&Value> = seen.collect();
+        assert!(
+            seen.iter().copied().eq(expected.take(seen.len()).collect::<Vec<_>>().iter()),
+            "without a gap: {seen:?}"
+        );
+        assert!(seen.len() < CHANGES as usize, "the watch should have ended early");
+        plane.serves_others().await;
     })
     .await;
 }

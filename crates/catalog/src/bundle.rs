@@ -5,12 +5,14 @@ mod apis;
 mod csv;
 pub(crate) mod csv_shape;
 mod directory;
+mod generate;
 mod migrate;
 mod render;
 
 pub use apis::ApiKey;
 pub use csv::Csv;
-pub use directory::{BundleContent, BundleError, Dependency, read_directory};
+pub use directory::{BundleContent, BundleError, Dependency, Effect, Fault, read_directory};
+pub use generate::{BundleLabels, media_type, relative};
 pub use migrate::{Migration, migrate};
 pub use render::render;
 

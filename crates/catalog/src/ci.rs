@@ -112,12 +112,26 @@ jobs:
           }
       - name: The catalog is valid
         run: bailiwick catalog validate "$CATALOG"
+      - name: Log in
+        # Pull requests of forks do not see secrets; public images need no login.
+        env:
+          REGISTRY_USER: ${{ secrets.REGISTRY_USER }}
+          REGISTRY_PASSWORD: ${{ secrets.REGISTRY_PASSWORD }}
+        if: env.REGISTRY_USER != ''
+        run: printf '%s' "$REGISTRY_PASSWORD" | docker login @REGISTRY@ --username "$REGISTRY_USER" --password-stdin
       - name: The platform works
+        env:
+          FIRST_RELEASE: ${{ vars.FIRST_RELEASE }}
         run: |
-          # The first release has nothing to be compared with.
-          previous=()
-          if bailiwick catalog list packages "$IMAGE:latest" > /dev/null; then
-            previous=(--previous "$IMAGE:latest")
+          previous=(--previous "$IMAGE:latest")
+          if ! bailiwick catalog list packages "$IMAGE:latest" > /dev/null 2> previous.log; then
+            cat previous.log >&2
+            # The first release has nothing to be compared with. Any other failure must not pass for that.
+            if [ "$FIRST_RELEASE" != true ] && ! grep -q 'the registry answers 404' previous.log; then
+              echo "::error::$IMAGE:latest could not be read, so nobody knows who can upgrade (set the variable FIRST_RELEASE to true if there is none yet)"
+              exit 1
+            fi
+            previous=()
           fi
           bailiwick catalog test "$PLATFORM" "$CATALOG" "${previous[@]}" --junit junit.xml --markdown report.md
       - name: Report
@@ -187,9 +201,52 @@ mod tests {
         assert_eq!(on["push"]["tags"][0], "v*.*.*");
         let steps = workflow["jobs"]["publish"]["steps"].as_array().unwrap();
         assert!(steps.iter().any(|step| step["run"].as_str().is_some_and(|run| run.contains("--release"))));
+        // Both jobs log in, the first one only where there are secrets.
+        let logs_in = |job: &str| {
+            let steps = workflow["jobs"][job]["steps"].as_array().unwrap().clone();
+            steps.iter().any(|step| step["run"].as_str().is_some_and(|run| run.contains("docker login quay.io")))
+        };
+        assert!(logs_in("test") && logs_in("publish"));
         for left in ["@IMAGE@", "@REGISTRY@", "@DIRECTORY@", "@PLATFORM@", "@INSTALL@"] {
             assert!(!text.contains(left), "{left}");
         }
+    }
+
+    /// The step of the workflow is run as it is, with a program in the place of ours that fails in some way.
+    #[test]
+    fn only_an_image_that_is_not_there_yet_is_done_without() {
+        let text = github(&options()).unwrap();
+        let workflow = bailiwick_machinery::yaml::decode(&text).unwrap().value;
+        let steps = workflow["jobs"]["test"]["steps"].as_array().unwrap();
+        let script = steps.iter().find(|step| step["name"] == "The platform works").unwrap()["run"].as_str().unwrap();
+        let run = |listing: &str, first: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            let program = dir.path().join("bailiwick");
+            let fake = format!("#!/bin/sh\ncase \"$2\" in list) {listing};; test) echo \"tested $*\";; esac\n");
+            std::fs::write(&program, fake).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&program, mode).unwrap();
+            let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+            // As GitHub runs steps.
+            let output = std::process::Command::new("bash")
+                .args(["-eo", "pipefail", "-c", script])
+                .current_dir(dir.path())
+                .envs([("PATH", path.as_str()), ("IMAGE", "quay.io/me/x"), ("CATALOG", "c"), ("PLATFORM", "p")])
+                .env("FIRST_RELEASE", first)
+                .output()
+                .unwrap();
+            (output.status.success(), String::from_utf8(output.stdout).unwrap())
+        };
+        let (passed, printed) = run("exit 0", "");
+        assert!(passed && printed.contains("--previous quay.io/me/x:latest"), "{printed}");
+        let not_found = "echo 'error: quay.io/me/x:latest: the registry answers 404 Not Found' >&2; exit 1";
+        let (passed, printed) = run(not_found, "");
+        assert!(passed && printed.contains("tested") && !printed.contains("--previous"), "{printed}");
+        let denied = "echo 'error: quay.io/me/x:latest: the registry answers 401 Unauthorized' >&2; exit 1";
+        let (passed, printed) = run(denied, "");
+        assert!(!passed && !printed.contains("tested") && printed.contains("could not be read"), "{printed}");
+        let (passed, printed) = run(denied, "true");
+        assert!(passed && printed.contains("tested"), "{printed}");
     }
 
     #[test]

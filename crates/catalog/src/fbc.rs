@@ -19,7 +19,9 @@ pub use types::{
     RelatedImage, schema,
 };
 pub use walk::catalog_files;
-pub use write::{Output, write_catalog, write_meta};
+pub use write::{Output, write_catalog, write_directory, write_meta};
 
-pub(crate) use parse::parse_lenient;
-pub(crate) use types::{BUNDLE, Fields, decode_icon};
+pub(crate) use load::metas_of_text;
+pub(crate) use parse::{ParseError, parse_lenient, parse_tolerant};
+pub(crate) use types::{BUNDLE, Fields, Objects, decode_icon};
+pub(crate) use write::bundle_json;

@@ -1,7 +1,24 @@
 //! Tables of what a catalog holds.
 
+use std::path::Path;
+
+use crate::fbc::{LoadError, for_each_meta, schema};
 use crate::go::{columns, quote};
-use crate::model::{Model, Package};
+use crate::model::{Fact, Model, Package, ValidateError, build};
+use crate::property::Order;
+
+/// The graph of a catalog directory, refused in the words of opm's lists.
+pub fn load(directory: &Path) -> Result<Model, ValidateError> {
+    let facts = for_each_meta(directory, |meta| match meta.schema.as_str() {
+        schema::BUNDLE => Fact::of_bundle(&meta, Order::Rendered),
+        _ => Fact::new(meta),
+    });
+    let facts = facts.map_err(|LoadError { message, location }| {
+        let message = format!("render reference {}: {message}", quote(&directory.to_string_lossy()));
+        LoadError { message, location }
+    })?;
+    build(facts).map_err(ValidateError::Invalid)
+}
 
 /// Packages with their display names and default channels.
 pub fn packages(model: &Model) -> String {

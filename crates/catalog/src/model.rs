@@ -83,6 +83,16 @@ pub enum ValidateError {
     Invalid(String),
 }
 
+impl ValidateError {
+    /// What is wrong, and where if that is one place.
+    pub fn located(&self) -> String {
+        match self {
+            ValidateError::Load(error) => error.located(),
+            ValidateError::Invalid(message) => message.clone(),
+        }
+    }
+}
+
 /// Validates a directory without keeping more of it than the graph.
 pub fn validate(root: &std::path::Path) -> Result<Model, ValidateError> {
     let facts = crate::fbc::for_each_meta(root, Fact::new)?;

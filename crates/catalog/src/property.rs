@@ -5,7 +5,7 @@ use base64::Engine as _;
 use serde_json::Value;
 
 use crate::bundle::csv_shape::CSV_METADATA;
-use crate::fbc::{Bundle, Fields, Property};
+use crate::fbc::{Bundle, Fields, Meta, Property};
 use crate::go::{Field, Omit, Shape, Struct, append_string, check};
 use crate::version::{Release, Version, VersionRelease};
 
@@ -57,6 +57,13 @@ pub struct PackageProperty {
     pub release: String,
 }
 
+/// Errors number properties and images; rendering puts the long properties last and sorts images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Written,
+    Rendered,
+}
+
 /// The properties of one bundle, read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Properties {
@@ -82,10 +89,14 @@ impl Properties {
         Ok(out)
     }
 
-    /// The same, of the list as it stands in a document.
-    pub(crate) fn parse_list(properties: &[Value]) -> Result<Self, String> {
+    /// The same, of a bundle as it stands in a catalog.
+    pub(crate) fn of_document(bundle: &Meta, order: Order) -> Result<Self, String> {
         let mut out = Properties::default();
-        for (i, property) in properties.iter().enumerate() {
+        let mut listed: Vec<&Value> = Fields::of(&bundle.body).list("properties").iter().collect();
+        if order == Order::Rendered {
+            listed.sort_by_key(|it| Fields::of(it).get("type").as_str().is_some_and(is_heavy));
+        }
+        for (i, property) in listed.into_iter().enumerate() {
             let fields = Fields::of(property);
             let kind = fields.get("type").as_str().unwrap_or_default();
             out.add(kind, fields.present("value")).map_err(|error| in_property(i, kind, &error))?;
@@ -140,11 +151,12 @@ fn parse_value(text: &str) -> Result<Value, String> {
 }
 
 /// The manifest in an `olm.bundle.object` property.
-pub(crate) fn bundle_object(value: &str) -> Result<Vec<u8>, String> {
-    let value = parse_value(value)?;
-    check(&value, Shape::Struct(&BUNDLE_OBJECT_STRUCT))?;
-    let text = Fields::of(&value).text("data").replace(['\n', '\r'], "");
-    base64::engine::general_purpose::STANDARD.decode(text).map_err(|error| error.to_string())
+pub(crate) fn bundle_object(value: Option<&Value>) -> Result<Vec<u8>, String> {
+    let value = value.ok_or("unexpected end of JSON input")?;
+    check(value, Shape::Struct(&BUNDLE_OBJECT_STRUCT))?;
+    let text = Fields::of(value).get("data").as_str().unwrap_or_default();
+    let decode = |text: &str| base64::engine::general_purpose::STANDARD.decode(text).map_err(|error| error.to_string());
+    if text.contains(['\n', '\r']) { decode(&text.replace(['\n', '\r'], "")) } else { decode(text) }
 }
 
 /// Version and release of a bundle, from its `olm.package` property. Bundles that substitute others in the old way have

@@ -54,6 +54,8 @@ pub struct Renderer<'s> {
     pub migration: Migration,
     /// Names the image of a bundle directory: `{{.Package}}`, `{{.Name}}` and `{{.Version}}` are replaced.
     pub image_template: Option<String>,
+    /// What was found out about bundles that opm does not tell.
+    pub warnings: Vec<String>,
 }
 
 impl Renderer<'_> {
@@ -86,7 +88,7 @@ impl Renderer<'_> {
             if self.allowed == Allowed::BundleImages {
                 return Err("cannot render declarative config directory: not allowed".to_owned());
             }
-            return fbc::load(path).map_err(|error| described(&error));
+            return fbc::load(path).map_err(|error| error.located());
         }
         if path.is_file() {
             if std::fs::read(path).is_ok_and(|data| data.starts_with(b"SQLite format 3\0")) {
@@ -104,7 +106,7 @@ impl Renderer<'_> {
                 return Err("cannot render declarative config image: not allowed".to_owned());
             }
             let root = inside(unpacked.directory.path(), configs)?;
-            return fbc::load(&root).map_err(|error| described(&error));
+            return fbc::load(&root).map_err(|error| error.located());
         }
         if labels.contains_key(PACKAGE_LABEL) {
             if self.allowed == Allowed::Catalogs {
@@ -123,8 +125,10 @@ impl Renderer<'_> {
         Err(format!("render {}: image type could not be determined, found labels\n{labels}", quote(reference)))
     }
 
-    fn render_bundle(&self, root: &Path, image: &str) -> Result<Catalog, String> {
+    fn render_bundle(&mut self, root: &Path, image: &str) -> Result<Catalog, String> {
         let content = bundle::read_directory(root).map_err(|error| error.to_string())?;
+        let place = if image.is_empty() { root.display().to_string() } else { image.to_owned() };
+        self.warnings.extend(content.faults.iter().map(|fault| format!("{place}: {fault}")));
         let mut image = image.to_owned();
         if let (Some(template), true) = (&self.image_template, image.is_empty()) {
             let version = content.csv().map_or(Ok(String::new()), |csv| csv.version())?;
@@ -132,14 +136,6 @@ impl Renderer<'_> {
                 .map_err(|error| format!("failed templating image reference from bundle: {error}"))?;
         }
         Ok(Catalog { bundles: vec![bundle::render(&content, &image)?], ..Catalog::default() })
-    }
-}
-
-/// What went wrong, and where.
-fn described(error: &fbc::LoadError) -> String {
-    match &error.location {
-        Some(at) => format!("{} (in {}, line {})", error.message, at.path.display(), at.line),
-        None => error.message.clone(),
     }
 }
 

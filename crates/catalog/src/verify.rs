@@ -27,8 +27,13 @@ pub fn verify(catalog: &Catalog, package: Option<&str>, images: &mut dyn ImageSo
         // Rendered in the form in which the catalog has it.
         let migrated = !bundle.properties.iter().any(|it| it.kind == property::BUNDLE_OBJECT);
         let migration = if migrated { Migration::BundleObjectToCsvMetadata } else { Migration::None };
-        let mut renderer =
-            Renderer { images: &mut *images, allowed: Allowed::BundleImages, migration, image_template: None };
+        let mut renderer = Renderer {
+            images: &mut *images,
+            allowed: Allowed::BundleImages,
+            migration,
+            image_template: None,
+            warnings: Vec::new(),
+        };
         let verdict = match renderer.render(std::slice::from_ref(&bundle.image)) {
             Err(error) => Verdict::Unknown(error),
             Ok(rendered) => match rendered.bundles.as_slice() {

@@ -17,7 +17,8 @@ const OWNERS: &str = "OWNERS";
 /// Remembers which template a catalog was rendered from.
 const STATE: &str = ".bailiwick-catalog";
 const IGNORE: &str = ".indexignore";
-const IGNORED: &str = "# Everything but the rendered catalogs\n*\n!*/\n!catalog.yaml\n";
+/// A line that takes directories in again would take in everything in them: that is how opm reads these files.
+const IGNORED: &str = "# Everything but the rendered catalogs\n*\n!catalog.yaml\n";
 
 /// What went wrong in a repository.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +38,8 @@ pub struct Workspace {
 /// What became of an operator's catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    Rendered,
+    /// With what is to be known about its bundles.
+    Rendered(Vec<String>),
     /// Neither template nor catalog changed since it was rendered.
     Current,
     Failed(String),
@@ -99,28 +101,25 @@ impl Workspace {
         Ok(folder)
     }
 
-    /// Adds images to a list of a semver template and renders it; nothing is written when that fails.
+    /// Adds images to a list of a semver template and renders it; nothing is written when that fails. Returns what is
+    /// to be known about the bundles.
     pub fn add(
         &self,
         operator: &str,
         stability: Stability,
         added: &[String],
         images: &mut dyn ImageSource,
-    ) -> Result<(), WorkspaceError> {
+    ) -> Result<Vec<String>, WorkspaceError> {
         let folder = self.folder(operator)?;
         let path = folder.join(TEMPLATE);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            if error.kind() == io::ErrorKind::NotFound {
-                let hint = format!("there is no {}: start with `bailiwick catalog init {operator}`", path.display());
-                return WorkspaceError::Refused(hint);
-            }
-            WorkspaceError::File { path: path.clone(), error }
-        })?;
-        let changed = with_images(&text, stability, added).map_err(WorkspaceError::Refused)?;
-        let catalog = render(&changed, images).map_err(WorkspaceError::Refused)?;
+        let text = read_template(&path, operator)?;
+        let located = |error: String| WorkspaceError::Refused(format!("{error}\n  in {}", path.display()));
+        let changed = with_images(&text, stability, added).map_err(located)?;
+        let (catalog, warnings) = render(&changed, images).map_err(located)?;
         write_whole(&path, &changed)?;
         write_whole(&folder.join(CATALOG), &catalog)?;
-        self.remember(&folder, &changed, &catalog)
+        self.remember(&folder, &changed, &catalog)?;
+        Ok(warnings)
     }
 
     /// The operators of the repository, by name.
@@ -140,16 +139,33 @@ impl Workspace {
     pub fn update(&self, operator: &str, freshness: Freshness, images: &mut dyn ImageSource) -> Outcome {
         let result = self.folder(operator).and_then(|folder| {
             let path = folder.join(TEMPLATE);
-            let template = std::fs::read_to_string(&path).map_err(at(&path))?;
+            let template = read_template(&path, operator)?;
             if freshness == Freshness::WhenChanged && self.is_current(&folder, &template) {
                 return Ok(Outcome::Current);
             }
-            let catalog = render(&template, images).map_err(WorkspaceError::Refused)?;
+            let (catalog, warnings) = render(&template, images).map_err(|error| {
+                let hint = if names_no_image(&template) {
+                    format!("\n  add a bundle with `bailiwick catalog add {operator} <image>`")
+                } else {
+                    String::new()
+                };
+                WorkspaceError::Refused(format!("{error}\n  in {}{hint}", path.display()))
+            })?;
             write_whole(&folder.join(CATALOG), &catalog)?;
             self.remember(&folder, &template, &catalog)?;
-            Ok(Outcome::Rendered)
+            Ok(Outcome::Rendered(warnings))
         });
         result.unwrap_or_else(|error| Outcome::Failed(error.to_string()))
+    }
+
+    /// When the files of an operator changed last: what has the same stamp need not be looked at again.
+    pub fn stamp(&self, operator: &str) -> Stamp {
+        let folder = self.root.join(operator);
+        let changed = |name: &str| {
+            let meta = std::fs::metadata(folder.join(name)).ok()?;
+            Some((meta.modified().ok()?, meta.len()))
+        };
+        Stamp([TEMPLATE, CATALOG, STATE].map(changed))
     }
 
     fn is_current(&self, folder: &Path, template: &str) -> bool {
@@ -160,6 +176,32 @@ impl Workspace {
     fn remember(&self, folder: &Path, template: &str, catalog: &str) -> Result<(), WorkspaceError> {
         write_whole(&folder.join(STATE), &digests(template, catalog))
     }
+}
+
+/// Times and sizes of an operator's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp([Option<(std::time::SystemTime, u64)>; 3]);
+
+fn read_template(path: &Path, operator: &str) -> Result<String, WorkspaceError> {
+    let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => WorkspaceError::Refused(format!(
+            "there is no {}: start with `bailiwick catalog init {operator}`",
+            path.display()
+        )),
+        _ => WorkspaceError::File { path: path.to_path_buf(), error },
+    })?;
+    let located = |message: String| WorkspaceError::Refused(format!("{message}\n  in {}", path.display()));
+    let text = crate::template::text_of(bytes).map_err(located)?;
+    // opm takes one of them; here it is certainly a mistake.
+    match crate::template::tolerated(&text) {
+        Some(fault) => Err(located(fault)),
+        None => Ok(text),
+    }
+}
+
+/// As a template is that was just started.
+fn names_no_image(template: &str) -> bool {
+    !template.to_ascii_lowercase().contains("image:")
 }
 
 /// When to render.
@@ -184,21 +226,33 @@ fn write_new(path: &Path, text: &str) -> Result<(), WorkspaceError> {
 
 fn write_whole(path: &Path, text: &str) -> Result<(), WorkspaceError> {
     let partial = path.with_extension("part");
-    std::fs::write(&partial, text).map_err(at(&partial))?;
-    std::fs::rename(&partial, path).map_err(at(path))
+    let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, path));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&partial);
+        at(path)(error)
+    })
 }
 
-fn render(template: &str, images: &mut dyn ImageSource) -> Result<String, String> {
+/// The catalog, and what is to be known about its bundles.
+fn render(template: &str, images: &mut dyn ImageSource) -> Result<(String, Vec<String>), String> {
     let kind = TemplateKind::detect(template)?;
+    let mut warnings = Vec::new();
     let mut bundles = |image: &str| {
         let migration = Migration::BundleObjectToCsvMetadata;
-        let mut renderer =
-            Renderer { images: &mut *images, allowed: Allowed::BundleImages, migration, image_template: None };
-        renderer.render(&[image.to_owned()])
+        let mut renderer = Renderer {
+            images: &mut *images,
+            allowed: Allowed::BundleImages,
+            migration,
+            image_template: None,
+            warnings: Vec::new(),
+        };
+        let rendered = renderer.render(&[image.to_owned()]);
+        warnings.append(&mut renderer.warnings);
+        rendered
     };
     let rendered = render_template(kind, template, &mut bundles)?;
     validate_catalog(&rendered.catalog)?;
-    Ok(write_catalog(&rendered.catalog, Output::Yaml))
+    Ok((write_catalog(&rendered.catalog, Output::Yaml), warnings))
 }
 
 /// Adds images at the end of a list, leaving the rest of the text alone, comments included.
@@ -212,6 +266,14 @@ fn with_images(text: &str, stability: Stability, added: &[String]) -> Result<Str
     let known: Vec<String> = list.iter().map(|it| crate::fbc::Fields::of(it).text("image")).collect();
     if let Some(twice) = added.iter().find(|image| known.contains(image)) {
         return Err(format!("{twice} is in the {} list already", stability.key()));
+    }
+    if let Some((_, twice)) = added.iter().enumerate().find(|(at, image)| added.iter().take(*at).any(|it| it == *image))
+    {
+        return Err(format!("{twice} is named twice"));
+    }
+    // It becomes a line of YAML.
+    if let Some(odd) = added.iter().find(|image| image.is_empty() || image.contains(|c: char| c.is_whitespace())) {
+        return Err(format!("{odd:?} is no name of an image"));
     }
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let key = |line: &str| line.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -6,12 +6,12 @@
 
 mod api_services;
 mod conditions;
+mod emptying;
 mod instances;
 mod naming;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -24,7 +24,9 @@ use serde_json::{Value, json};
 
 use self::api_services::ApiServices;
 use self::conditions::{Condition, find, is_true, set};
+use self::emptying::Emptying;
 use self::naming::{Decision, Names, UsedNames};
+use crate::discovery::ResourceType;
 use crate::error::{Error, is_conflict, is_not_found};
 use crate::work_queue::{Outcome, WorkQueue};
 
@@ -32,8 +34,6 @@ use crate::work_queue::{Outcome, WorkQueue};
 const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// Definitions worked on at the same time. Emptying one may take long.
 const WORKERS: usize = 16;
-/// How often the instances of a definition are looked for again while their finalizers run.
-const INSTANCE_POLL: Duration = Duration::from_millis(500);
 /// The name these writes go by in managedFields, as upstream.
 pub(crate) const FIELD_MANAGER: &str = "kube-apiserver";
 
@@ -62,9 +62,19 @@ struct Version {
 /// See the module.
 pub(crate) struct Definitions {
     client: Client,
-    queue: WorkQueue<String>,
+    queue: Arc<WorkQueue<String>>,
     known: Mutex<Known>,
+    emptying: Emptying,
     api_services: ApiServices,
+}
+
+/// How far a definition has come.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// There is nothing left to do for it.
+    Done,
+    /// It goes as soon as its instances have gone, which wait for their finalizers.
+    Emptying(ResourceType),
 }
 
 /// What is known of all definitions.
@@ -75,40 +85,51 @@ struct Known {
     waiting: HashMap<String, String>,
     /// For finding what a new list no longer has.
     listed: Option<Vec<String>>,
+    /// Definitions in the queue as the watch told them, so that they need not be asked for. One that has changed since
+    /// cannot be written and comes again.
+    told: HashMap<String, Definition>,
 }
 
 impl Definitions {
     pub fn new(client: Client) -> Self {
+        let queue = Arc::new(WorkQueue::new());
         Self {
             api_services: ApiServices::new(client.clone()),
+            emptying: Emptying::new(client.clone(), queue.clone()),
             client,
-            queue: WorkQueue::new(),
+            queue,
             known: Mutex::default(),
         }
     }
 
     /// Works forever.
     pub async fn run(&self) {
-        let settling = self.queue.work("definitions", WORKERS, |name| async move { self.settle(&name).await });
+        let settling = self.queue.work("definitions", WORKERS, |name| async move {
+            if let Settled::Emptying(instances) = self.settle(&name).await? {
+                self.emptying.follow(name, instances);
+            }
+            Ok::<_, Error>(Outcome::Done)
+        });
         tokio::join!(self.watch(), settling, self.api_services.run());
     }
 
-    /// Settles every definition there is, once: for a control plane that is not followed on its own.
-    pub async fn settle_all(client: Client) -> Result<Outcome, Error> {
+    /// Settles every definition there is, once: for a control plane that is not followed on its own. If one waits for its
+    /// instances to go, it is to be called again when some have gone.
+    pub async fn settle_all(client: Client) -> Result<Settled, Error> {
         let definitions = Self::new(client);
         let all = definitions.api().list(&ListParams::default()).await?;
         for definition in &all {
             let accepted = Names::of(&status_of(definition)["acceptedNames"]);
             definitions.known().used.set(&definition.spec.group, &definition.name_any(), &accepted);
         }
-        let mut outcome = Outcome::Done;
+        let mut settled = Settled::Done;
         for definition in all.iter().filter(|definition| !is_settled(definition)) {
             match definitions.settle(&definition.name_any()).await? {
-                Outcome::Done => {}
-                later => outcome = later,
+                Settled::Done => {}
+                waiting => settled = waiting,
             }
         }
-        Ok(outcome)
+        Ok(settled)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -124,7 +145,7 @@ impl Definitions {
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => self.known().listed = Some(Vec::new()),
-                Ok(Event::InitApply(definition) | Event::Apply(definition)) => self.seen(&definition),
+                Ok(Event::InitApply(definition) | Event::Apply(definition)) => self.seen(definition),
                 Ok(Event::Delete(definition)) => self.gone(&definition.name_any()),
                 Ok(Event::InitDone) => self.listed(),
                 Err(error) => tracing::debug!(%error, "watch of definitions interrupted"),
@@ -132,19 +153,21 @@ impl Definitions {
         }
     }
 
-    fn seen(&self, definition: &Definition) {
+    fn seen(&self, definition: Definition) {
         let name = definition.name_any();
         {
             let mut known = self.known();
-            let accepted = Names::of(&status_of(definition)["acceptedNames"]);
+            let accepted = Names::of(&status_of(&definition)["acceptedNames"]);
             known.used.set(&definition.spec.group, &name, &accepted);
+            known.told.remove(&name);
             if let Some(listed) = &mut known.listed {
                 listed.push(name.clone());
             }
         }
-        self.api_services.seen(&name, &as_json(definition));
+        self.api_services.seen(&name, &as_json(&definition));
         let approval = conditions::api_approval(&definition.spec.group, definition.annotations());
-        if approval.is_some() || !is_settled(definition) {
+        if approval.is_some() || !is_settled(&definition) {
+            self.known().told.insert(name.clone(), definition);
             self.queue.add(name);
         }
     }
@@ -159,7 +182,11 @@ impl Definitions {
     }
 
     fn gone(&self, name: &str) {
-        self.known().waiting.remove(name);
+        {
+            let mut known = self.known();
+            known.waiting.remove(name);
+            known.told.remove(name);
+        }
         self.api_services.gone(name);
         self.let_go(name, None);
     }
@@ -180,8 +207,13 @@ impl Definitions {
         }
     }
 
-    async fn settle(&self, name: &str) -> Result<Outcome, Error> {
-        let Some(definition) = self.api().get_opt(name).await? else { return Ok(Outcome::Done) };
+    async fn settle(&self, name: &str) -> Result<Settled, Error> {
+        let told = self.known().told.remove(name);
+        let found = match told {
+            Some(definition) => Some(definition),
+            None => self.api().get_opt(name).await?,
+        };
+        let Some(definition) = found else { return Ok(Settled::Done) };
         if definition.metadata.deletion_timestamp.is_some() {
             return self.empty(definition).await;
         }
@@ -214,7 +246,7 @@ impl Definitions {
             changed |= set(&mut status, condition);
         }
         if !changed {
-            return Ok(Outcome::Done);
+            return Ok(Settled::Done);
         }
         let names = Names::of(&status["acceptedNames"]);
         let mut settled = definition;
@@ -222,13 +254,13 @@ impl Definitions {
         if self.write_status(name, &settled).await?.is_some() {
             self.let_go(name, Some((&group, &names)));
         }
-        Ok(Outcome::Done)
+        Ok(Settled::Done)
     }
 
     /// Deletes what a definition defined, then lets the definition go.
-    async fn empty(&self, definition: Definition) -> Result<Outcome, Error> {
+    async fn empty(&self, definition: Definition) -> Result<Settled, Error> {
         if !definition.finalizers().iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
-            return Ok(Outcome::Done);
+            return Ok(Settled::Done);
         }
         let name = definition.name_any();
         let mut definition = definition;
@@ -237,13 +269,13 @@ impl Definitions {
         if set(status_mut(&mut definition), begun) {
             match self.write_status(&name, &definition).await? {
                 Some(written) => definition = written,
-                None => return Ok(Outcome::Done),
+                None => return Ok(Settled::Done),
             }
         }
         let ended = if is_true(status_of(&definition), "Established") {
             match instances::delete_all(&self.client, &as_json(&definition)).await {
-                Ok(0) => Condition::no("Terminating", "InstanceDeletionCompleted", "removed all instances"),
-                Ok(_) => return Ok(Outcome::After(INSTANCE_POLL)),
+                Ok(None) => Condition::no("Terminating", "InstanceDeletionCompleted", "removed all instances"),
+                Ok(Some(left)) => return Ok(Settled::Emptying(left)),
                 Err(error) => {
                     let message = format!("could not list instances: {error}");
                     let failed = Condition::yes("Terminating", "InstanceDeletionFailed", &message);
@@ -259,7 +291,7 @@ impl Definitions {
         set(status_mut(&mut definition), ended);
         definition.finalizers_mut().retain(|finalizer| finalizer != CLEANUP_FINALIZER);
         self.write_status(&name, &definition).await?;
-        Ok(Outcome::Done)
+        Ok(Settled::Done)
     }
 
     /// Writes the status and, as the subresource allows, the finalizers. `None` when the definition has changed or gone:

@@ -1,4 +1,4 @@
-//! Leader election by Lease, as clients of Kubernetes do it: of several programs that could run the controllers one does.
+//! Leader election by Lease, as clients of Kubernetes do it: of several programs that could do some work one does.
 //!
 //! Clocks of candidates are never compared: a lease has expired when a candidate has seen it unchanged for its whole
 //! duration. A leader that cannot renew in time stops working before others may begin.
@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -16,7 +17,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::{is_already_there, is_conflict};
-use crate::{Options, run};
+use crate::metrics::Metrics;
+use crate::{Options, run_restarting};
 
 /// How long an ending leader tries to let go of its lease.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -34,50 +36,67 @@ pub struct LeaderElection {
     pub renew_deadline: Duration,
     /// How often the lease is renewed, or looked at by those who wait.
     pub retry_period: Duration,
+    /// Where it is shown who leads.
+    pub metrics: Metrics,
 }
 
 impl LeaderElection {
-    /// The lease of the generic controllers, with upstream's times. The identity is this machine and process.
+    /// The lease of the generic controllers.
     pub fn of_controllers() -> Self {
+        Self::named("bailiwick-controllers")
+    }
+
+    /// A lease in kube-system, with upstream's times. The identity is this machine and process.
+    pub fn named(name: &str) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let nanos = Timestamp::now().as_nanosecond();
         Self {
             namespace: "kube-system".to_owned(),
-            name: "bailiwick-controllers".to_owned(),
+            name: name.to_owned(),
             identity: format!("{}_{}-{nanos:x}", host.trim(), std::process::id()),
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
+            metrics: Metrics::default(),
         }
     }
 }
 
-/// Runs the controllers whenever this candidate leads, until `shutdown` is over. A leader that is told to end lets go of
-/// the lease, so that the next one need not wait.
+/// Runs the controllers whenever this candidate leads, until `shutdown` is over.
 pub async fn run_elected(
     client: Client,
     options: Options,
     election: LeaderElection,
     shutdown: impl Future<Output = ()>,
 ) {
+    let work = |stopped| run_restarting(client.clone(), options.clone(), stopped);
+    lead(client.clone(), election, work, shutdown).await;
+}
+
+/// Does `work` whenever this candidate leads, until `shutdown` is over. What work is given says when to end. A leader
+/// that is told to end lets go of the lease, so that the next one need not wait.
+pub async fn lead<W, F>(client: Client, election: LeaderElection, mut work: W, shutdown: impl Future<Output = ()>)
+where
+    W: FnMut(BoxFuture<'static, ()>) -> F,
+    F: Future<Output = ()>,
+{
     let mut shutdown = pin!(shutdown);
-    let mut candidate = Candidate {
-        api: Api::namespaced(client.clone(), &election.namespace),
-        election,
-        seen: None,
-        seen_at: Instant::now(),
-    };
+    let (metrics, name) = (election.metrics.clone(), election.name.clone());
+    metrics.leads(&name, false);
+    let mut candidate =
+        Candidate { api: Api::namespaced(client, &election.namespace), election, seen: None, seen_at: Instant::now() };
     loop {
         tokio::select! {
             () = candidate.acquire() => {}
             () = &mut shutdown => return,
         }
-        tracing::info!(identity = candidate.election.identity, "leading: the controllers run here");
+        tracing::info!(identity = candidate.election.identity, lease = candidate.election.name, "leading");
+        metrics.leads(&name, true);
         let (stop, stopped) = oneshot::channel::<()>();
-        let work = run(client.clone(), options.clone(), async move {
+        let work = work(Box::pin(async move {
             // An error says that the sender is gone, which is the signal.
             let _ = stopped.await;
-        });
+        }));
         let mut work = pin!(work);
         let told_to_end = tokio::select! {
             () = candidate.hold() => false,
@@ -85,15 +104,16 @@ pub async fn run_elected(
             () = &mut work => false,
         };
         drop(stop);
+        metrics.leads(&name, false);
         if told_to_end {
             work.await;
             // With a store that does not answer the next leader waits for the lease to expire, and we do not wait at all.
             if tokio::time::timeout(RELEASE_TIMEOUT, candidate.release()).await.is_err() {
-                tracing::warn!("the lease of the controllers was not released in time");
+                tracing::warn!(lease = candidate.election.name, "the lease was not released in time");
             }
             return;
         }
-        tracing::warn!(identity = candidate.election.identity, "no longer leading: the controllers end here");
+        tracing::warn!(identity = candidate.election.identity, lease = candidate.election.name, "no longer leading");
         // The work of a leader that lost its lease must not go on; dropping it ends it at once.
     }
 }
@@ -110,6 +130,8 @@ struct Candidate {
 enum Asked {
     Ours,
     Theirs,
+    /// Somebody wrote it while we did. Who has it now is seen when it is asked for again.
+    Changed,
 }
 
 impl Candidate {
@@ -118,14 +140,15 @@ impl Candidate {
         loop {
             match self.ask().await {
                 Ok(Asked::Ours) => return,
-                Ok(Asked::Theirs) => {}
-                Err(error) => tracing::warn!(%error, "the lease of the controllers cannot be had"),
+                Ok(Asked::Theirs | Asked::Changed) => {}
+                Err(error) => tracing::warn!(%error, lease = self.election.name, "the lease cannot be had"),
             }
             tokio::time::sleep(self.election.retry_period).await;
         }
     }
 
-    /// Renews the lease for as long as that works.
+    /// Renews the lease for as long as that works. A renewal that fails is tried again until the deadline, as others
+    /// cannot have the lease before it; one that finds another holder is not.
     async fn hold(&mut self) {
         let mut renewed = Instant::now();
         loop {
@@ -133,14 +156,14 @@ impl Candidate {
             let deadline = renewed + self.election.renew_deadline;
             match tokio::time::timeout_at(deadline, self.ask()).await {
                 Ok(Ok(Asked::Ours)) => renewed = Instant::now(),
-                Ok(Ok(Asked::Theirs)) => return,
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "the lease of the controllers was not renewed");
-                    if Instant::now() >= deadline {
-                        return;
-                    }
+                Ok(Ok(Asked::Theirs)) | Err(_) => return,
+                Ok(Ok(Asked::Changed)) => {
+                    tracing::debug!(lease = self.election.name, "somebody changed the lease while it was renewed");
                 }
-                Err(_) => return,
+                Ok(Err(error)) => tracing::warn!(%error, lease = self.election.name, "the lease was not renewed"),
+            }
+            if Instant::now() >= renewed + self.election.renew_deadline {
+                return;
             }
         }
     }
@@ -154,7 +177,7 @@ impl Candidate {
             };
             return match self.api.create(&PostParams::default(), &lease).await {
                 Ok(created) => Ok(self.took(created)),
-                Err(error) if is_already_there(&error) => Ok(Asked::Theirs),
+                Err(error) if is_already_there(&error) => Ok(Asked::Changed),
                 Err(error) => Err(error),
             };
         };
@@ -173,7 +196,7 @@ impl Candidate {
         lease.spec = Some(self.ours(Some(&spec)));
         match self.api.replace(&self.election.name, &PostParams::default(), &lease).await {
             Ok(replaced) => Ok(self.took(replaced)),
-            Err(error) if is_conflict(&error) => Ok(Asked::Theirs),
+            Err(error) if is_conflict(&error) => Ok(Asked::Changed),
             Err(error) => Err(error),
         }
     }
@@ -210,7 +233,10 @@ impl Candidate {
         spec.lease_duration_seconds = Some(1);
         spec.renew_time = Some(MicroTime(Timestamp::now()));
         if let Err(error) = self.api.replace(&self.election.name, &PostParams::default(), &lease).await {
-            tracing::warn!(%error, "the lease of the controllers was not released");
+            tracing::warn!(%error, lease = self.election.name, "the lease was not released");
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

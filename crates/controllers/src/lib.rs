@@ -5,6 +5,7 @@
 //! (`monitor`), all projects share one stream and one queue (`projects`), and hold in memory only what they need to know of objects: the garbage collector those that own or are
 //! owned, the others a few words per namespace. Nothing is polled; between changes nothing runs.
 
+mod bootstrap_tokens;
 mod certificates;
 mod cluster_role_aggregation;
 mod definitions;
@@ -14,14 +15,16 @@ mod expired_leases;
 mod garbage_collector;
 mod header;
 mod leader_election;
+mod metrics;
 mod monitor;
 mod namespace;
 mod per_namespace;
-mod plane;
+pub mod plane;
 mod policy_status;
 mod projects;
 mod requests;
 mod resource_quota;
+mod restart;
 mod root_ca;
 mod service_account;
 pub mod work_queue;
@@ -31,8 +34,8 @@ use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
+use crate::bootstrap_tokens::BootstrapTokens;
 use crate::certificates::Certificates;
 pub use crate::certificates::Signing;
 use crate::cluster_role_aggregation::ClusterRoleAggregation;
@@ -40,12 +43,15 @@ use crate::definitions::Definitions;
 use crate::discovery::Discovery;
 use crate::expired_leases::ExpiredLeases;
 use crate::garbage_collector::GarbageCollector;
-pub use crate::leader_election::{LeaderElection, run_elected};
+pub use crate::leader_election::{LeaderElection, lead, run_elected};
+pub use crate::metrics::Metrics;
 use crate::monitor::Observer;
 use crate::namespace::Namespaces;
 use crate::policy_status::PolicyStatus;
 use crate::projects::ProjectControllers;
 use crate::resource_quota::ResourceQuotas;
+use crate::restart::Tasks;
+pub use crate::restart::{Failed, run_restarting};
 use crate::root_ca::RootCa;
 use crate::service_account::ServiceAccounts;
 
@@ -73,11 +79,13 @@ pub enum Controller {
     PolicyStatus,
     /// Removes the leases of servers that are no more.
     ExpiredLeases,
+    /// Removes bootstrap tokens that have expired.
+    BootstrapTokens,
 }
 
 impl Controller {
     /// All there are.
-    pub const ALL: [Controller; 10] = [
+    pub const ALL: [Controller; 11] = [
         Controller::CustomResourceDefinition,
         Controller::Namespace,
         Controller::GarbageCollector,
@@ -88,7 +96,13 @@ impl Controller {
         Controller::ClusterRoleAggregation,
         Controller::PolicyStatus,
         Controller::ExpiredLeases,
+        Controller::BootstrapTokens,
     ];
+
+    /// Whether one server of several runs it. What belongs to the server itself runs in each of them.
+    pub fn takes_turns(self) -> bool {
+        self != Controller::CustomResourceDefinition
+    }
 
     /// The resources it looks after or writes, by group and plural: where one of them is not served there is nothing
     /// for it to do.
@@ -104,6 +118,7 @@ impl Controller {
             Controller::ClusterRoleAggregation => &[("rbac.authorization.k8s.io", "clusterroles")],
             Controller::PolicyStatus => &[("admissionregistration.k8s.io", "validatingadmissionpolicies")],
             Controller::ExpiredLeases => &[("coordination.k8s.io", "leases")],
+            Controller::BootstrapTokens => &[("", "secrets")],
         }
     }
 }
@@ -117,9 +132,16 @@ pub struct Options {
     /// The authorities that sign certificates; without them requests wait for somebody else to sign them.
     pub signing: Option<Signing>,
     /// How long a namespace is left alone after its deletion began, so that requests that were let in just before are
-    /// done. With several servers, allow for the time until all of them know of the deletion.
+    /// done. With several servers, allow for the time until all of them know of the deletion:
+    /// [`SEVERAL_SERVERS_GRACE`].
     pub namespace_deletion_grace: Duration,
+    /// Where their queues are shown.
+    pub metrics: Metrics,
 }
+
+/// How long a namespace under deletion is left alone when other servers may still let requests into it; upstream's
+/// figure.
+pub const SEVERAL_SERVERS_GRACE: Duration = Duration::from_secs(5);
 
 impl Default for Options {
     fn default() -> Self {
@@ -128,16 +150,18 @@ impl Default for Options {
             root_ca: None,
             signing: None,
             namespace_deletion_grace: Duration::from_millis(100),
+            metrics: Metrics::default(),
         }
     }
 }
 
-/// Runs the chosen controllers until `shutdown` is over. Everything they started has ended when this returns.
-pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) {
+/// Runs the chosen controllers until `shutdown` is over, or until one of them fails. Everything they started has ended
+/// when this returns.
+pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), Failed> {
     let discovery = Arc::new(Discovery::new(client.clone()));
     let (all_listed_sender, all_listed) = watch::channel(false);
     let mut observers: Vec<Arc<dyn Observer>> = Vec::new();
-    let mut tasks = JoinSet::new();
+    let mut tasks = Tasks::new(options.metrics.clone());
     for controller in &options.controllers {
         let (client, discovery) = (client.clone(), discovery.clone());
         match controller {
@@ -186,6 +210,10 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
                 let running = ExpiredLeases::new(client);
                 tasks.spawn(async move { running.run().await });
             }
+            Controller::BootstrapTokens => {
+                let running = BootstrapTokens::new(client);
+                tasks.spawn(async move { running.run().await });
+            }
             Controller::ResourceQuota => {
                 let running = Arc::new(ResourceQuotas::new(client, discovery));
                 observers.push(running.clone());
@@ -199,11 +227,7 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
         tasks.spawn(monitor::run(client, discovery, observers.into(), all_listed_sender));
     }
     tracing::info!(controllers = ?options.controllers, "controllers started");
-    tokio::select! {
-        () = shutdown => {}
-        // Tasks run forever; one that ends has panicked, and the others cannot do its part.
-        Some(ended) = tasks.join_next() => tracing::error!(?ended, "a controller failed"),
-    }
-    tasks.shutdown().await;
+    let result = tasks.supervise(shutdown).await;
     tracing::info!("controllers stopped");
+    result
 }

@@ -36,6 +36,10 @@ const DISCOVERY_RETRY: Duration = Duration::from_secs(2);
 /// Objects per page of a watch's first list: what one type may hold in memory for a moment.
 const PAGE_SIZE: u32 = 250;
 
+/// How long a server that was asked to begin a watch with what there is may be silent before it has told it all. One that
+/// does not know the question never says that it has.
+const STREAM_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Something seen on the watch of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change<'a> {
@@ -98,7 +102,8 @@ pub(crate) async fn run(
                         DISCOVERY_RETRY
                     }
                 };
-                due = Instant::now() + wait;
+                // Follow-ups too: while many types come, each look would bring another one after it.
+                due = Instant::now() + wait.max(pause);
             }
             () = context.types_changed.notified() => {
                 follow_up = &REDISCOVERY_DELAYS;
@@ -167,16 +172,35 @@ struct Watch {
 impl Watch {
     async fn run(mut self, client: Client) {
         let api: Api<Header> = Api::all_with(client, &self.resource.api);
-        let config = watcher::Config::default().page_size(PAGE_SIZE);
+        // One request instead of two, and no page of a list in memory.
+        self.follow(api.clone(), watcher::Config::default().streaming_lists(), STREAM_PATIENCE).await;
+        // Some server behind this one, which cannot begin a watch with what there is.
+        self.follow(api, watcher::Config::default().page_size(PAGE_SIZE), Duration::MAX).await;
+    }
+
+    /// Tells what is seen, until the server turns out not to know this way of asking: it says so, or does not get on for
+    /// so long with telling what there is.
+    async fn follow(&mut self, api: Api<Header>, config: watcher::Config, patience: Duration) {
         let mut events = watcher::watcher(api, config).default_backoff().boxed();
-        while let Some(event) = events.next().await {
+        let mut patience_of_now = Duration::MAX;
+        while let Ok(Some(event)) = tokio::time::timeout(patience_of_now, events.next()).await {
             match event {
-                Ok(event) => self.dispatch(&event),
+                Ok(event) => {
+                    patience_of_now = match event {
+                        Event::Init | Event::InitApply(_) => patience,
+                        Event::InitDone | Event::Apply(_) | Event::Delete(_) => Duration::MAX,
+                    };
+                    self.dispatch(&event);
+                }
                 Err(error) => {
                     tracing::debug!(resource = self.resource.group_resource(), %error, "watch interrupted");
                     if is_type_gone(&error) {
                         self.types_changed.notify_one();
                     }
+                    if is_not_streamed(&error) {
+                        return;
+                    }
+                    patience_of_now = Duration::MAX;
                 }
             }
         }
@@ -202,10 +226,21 @@ impl Watch {
     }
 }
 
-fn is_type_gone(error: &watcher::Error) -> bool {
+/// Whether a watch failed because its type is not served.
+pub(crate) fn is_type_gone(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
             crate::error::is_not_found(error)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the server refuses to begin a watch with what there is.
+fn is_not_streamed(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
+            status.is_invalid() && status.message.contains("sendInitialEvents")
         }
         _ => false,
     }

@@ -16,13 +16,20 @@ use crate::work_queue::WorkQueue;
 
 /// The root control plane, or that of a project.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Plane(Option<Arc<str>>);
+pub struct Plane(Option<Arc<str>>);
 
 impl Plane {
+    /// The one that has no name.
     pub const ROOT: Plane = Plane(None);
 
+    /// That of a project.
     pub fn project(name: &str) -> Self {
         Plane(Some(Arc::from(name)))
+    }
+
+    /// The project's name; none for the root.
+    pub fn project_name(&self) -> Option<&str> {
+        self.0.as_deref()
     }
 }
 
@@ -34,7 +41,7 @@ impl fmt::Debug for Plane {
 
 /// The way to the API of a plane. Keeps no connection and no task: a client is made when there is something to ask.
 #[derive(Clone)]
-pub(crate) struct PlaneClient {
+pub struct PlaneClient {
     root: Client,
     plane: Plane,
 }

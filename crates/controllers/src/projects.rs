@@ -5,6 +5,7 @@
 //! in which nothing is under way: of namespaces only those being deleted, of quotas their names, of objects those that own
 //! or are owned.
 
+mod gone;
 mod initial;
 mod stream;
 mod work;
@@ -17,6 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use tokio::sync::watch;
 
+use self::gone::Asked;
 use self::stream::{Kind, Seen};
 use self::work::Work;
 use crate::Controller;
@@ -52,8 +54,12 @@ pub(crate) struct ProjectControllers {
 struct State {
     /// Namespaces being deleted.
     terminating: HashSet<(Plane, String)>,
+    /// Projects with a definition that waits for its instances to go.
+    emptying: HashSet<Plane>,
     /// The names of the quotas of a namespace.
     quotas: HashMap<(Plane, String), BTreeSet<String>>,
+    /// Projects whose API is being asked something.
+    asked: HashMap<Plane, Asked>,
 }
 
 impl ProjectControllers {
@@ -112,6 +118,7 @@ impl ProjectControllers {
 
     /// Something happened in a project.
     fn changed(&self, plane: &Plane, seen: &Seen) {
+        self.told(plane);
         let (meta, kind) = (&seen.meta, seen.kind);
         let name = meta.name.clone().unwrap_or_default();
         let namespace = meta.namespace.clone().unwrap_or_default();
@@ -139,6 +146,10 @@ impl ProjectControllers {
             }
             _ => {}
         }
+        if kind == Kind::Deleted && self.state().emptying.contains(plane) {
+            let work = Work::Definitions(plane.clone());
+            self.want(Controller::CustomResourceDefinition, work, COALESCE);
+        }
         if kind == Kind::Deleted && !namespace.is_empty() {
             self.left(plane, namespace);
         }
@@ -164,9 +175,13 @@ impl ProjectControllers {
             if self.state().terminating.insert(key.clone()) {
                 self.want(Controller::Namespace, Work::Namespace(key.0, key.1), self.namespace_deletion_grace);
             }
-        } else if kind == Kind::Added {
-            self.want(Controller::ServiceAccount, Work::Account(key.0.clone(), key.1.clone()), Duration::ZERO);
-            self.want(Controller::RootCa, Work::Bundle(key.0, key.1), Duration::ZERO);
+        } else {
+            // One of that name may have gone with its project, which is not told.
+            self.state().terminating.remove(&key);
+            if kind == Kind::Added {
+                self.want(Controller::ServiceAccount, Work::Account(key.0.clone(), key.1.clone()), Duration::ZERO);
+                self.want(Controller::RootCa, Work::Bundle(key.0, key.1), Duration::ZERO);
+            }
         }
     }
 
@@ -246,3 +261,6 @@ fn is_related(meta: &ObjectMeta) -> bool {
 fn is_event(resource: &ResourceType) -> bool {
     resource.api.plural == "events" && matches!(resource.api.group.as_str(), "" | "events.k8s.io")
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,17 +8,23 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::metrics::{self, QueueCounts};
+
 /// The delay after the first failure of a key; each further failure doubles it.
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// The longest delay between two tries: short enough that a repaired cause is noticed while somebody watches.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// Fewer places than this are not worth giving back after a burst.
+const PLACES_MIN: usize = 4096;
 
 /// What became of a key that was worked on without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +48,7 @@ pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     /// Tells a waiting worker that something may have become ready, or sooner than it thought.
     changed: Notify,
+    counts: Arc<QueueCounts>,
 }
 
 struct State<K> {
@@ -72,12 +79,14 @@ impl<K: Clone + Ord + Hash + Debug> WorkQueue<K> {
             due: HashMap::new(),
             failures: HashMap::new(),
         };
-        WorkQueue { state: Mutex::new(state), changed: Notify::new() }
+        WorkQueue { state: Mutex::new(state), changed: Notify::new(), counts: Arc::default() }
     }
 
     /// Asks for `key` to be worked on.
     pub fn add(&self, key: K) {
-        if self.lock().want(key) {
+        let mut state = self.lock();
+        if state.want(key) {
+            self.count(&state);
             self.changed.notify_one();
         }
     }
@@ -96,6 +105,7 @@ impl<K: Clone + Ord + Hash + Debug> WorkQueue<K> {
         Fut: Future<Output = Result<Outcome, E>>,
         E: Failure,
     {
+        metrics::show(controller, &self.counts);
         let keys = futures::stream::unfold((), |()| async { Some((self.next().await, ())) });
         keys.for_each_concurrent(concurrency, |key| {
             let reconciling = reconcile(key.clone());
@@ -115,7 +125,7 @@ impl<K: Clone + Ord + Hash + Debug> WorkQueue<K> {
     async fn next(&self) -> K {
         loop {
             let changed = self.changed.notified();
-            let (key, deadline) = self.lock().take(Instant::now());
+            let (key, deadline) = self.take();
             match (key, deadline) {
                 (Some(key), _) => return key,
                 (None, None) => changed.await,
@@ -127,6 +137,18 @@ impl<K: Clone + Ord + Hash + Debug> WorkQueue<K> {
                 }
             }
         }
+    }
+
+    fn take(&self) -> (Option<K>, Option<Instant>) {
+        let mut state = self.lock();
+        let taken = state.take(Instant::now());
+        self.count(&state);
+        taken
+    }
+
+    /// The number of keys that wait has changed.
+    fn count(&self, state: &State<K>) {
+        self.counts.depth.store(state.ready.len(), Ordering::Relaxed);
     }
 
     fn finish(&self, key: K, outcome: Outcome) {
@@ -143,6 +165,7 @@ impl<K: Clone + Ord + Hash + Debug> WorkQueue<K> {
             Outcome::Done => None,
             Outcome::After(delay) => Some(delay),
             Outcome::Backoff => {
+                self.counts.retries.fetch_add(1, Ordering::Relaxed);
                 let failures = state.failures.entry(key.clone()).or_insert(0);
                 let delay = BACKOFF_MIN.saturating_mul(1 << (*failures).min(20)).min(BACKOFF_MAX);
                 *failures += 1;
@@ -152,6 +175,7 @@ impl<K: Clone + Ord + Hash + Debug> WorkQueue<K> {
         if let Some(delay) = delay {
             state.want_at(key, Instant::now() + delay);
         }
+        self.count(&state);
         drop(state);
         self.changed.notify_one();
     }
@@ -196,6 +220,11 @@ impl<K: Clone + Ord + Hash> State<K> {
         if let Some(key) = &key {
             self.wanted.remove(key);
             self.working.insert(key.clone());
+        }
+        // What a burst needed is given back after it.
+        if self.wanted.capacity() > PLACES_MIN && self.wanted.len() < self.wanted.capacity() / 8 {
+            self.wanted.shrink_to(2 * self.wanted.len());
+            self.ready.shrink_to(2 * self.ready.len());
         }
         (key, self.later.peek().map(|Reverse((due, _))| *due))
     }

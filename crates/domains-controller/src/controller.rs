@@ -1,52 +1,70 @@
-//! The controller: one object at a time, looking when it is time to look and writing when there is something to write.
+//! The controller: domains and checks of all control planes, one object at a time, looking when it is time to look and
+//! writing when there is something to write.
 //!
 //! DNS is looked at every hour, each domain at a second of its own; registries are asked once a day, and every hour when
 //! something is the matter or DNS has changed. A claim without proof is looked for every few seconds at first and rarely
 //! later. When to look next is kept in memory: after a restart the hour begins again.
 
+mod check;
 mod claims;
-mod timing;
+mod domain;
+pub(crate) mod timing;
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bailiwick_domains::name::{DomainName, Subject};
-use bailiwick_domains::registration::Registration;
-use bailiwick_domains::scan::Scan;
+use bailiwick_controllers::plane::{Plane, PlaneClient};
+use bailiwick_controllers::work_queue::{Outcome, WorkQueue};
+use bailiwick_controllers::{LeaderElection, lead};
+use bailiwick_domains::name::DomainName;
 use bailiwick_domains::seams::{Clock, Net, Roots};
 use bailiwick_domains::toolbox::Toolbox;
-use bailiwick_domains::verification::challenge::system_random;
-use bailiwick_domains::verification::standing::Standing;
-use bailiwick_domains::verification::{Challenge, Scope};
+use bailiwick_domains::verification::Challenge;
 use futures::StreamExt;
 use jiff::Timestamp;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
-use kube::runtime::controller::{Action, Config};
-use kube::runtime::reflector::Store;
-use kube::runtime::{Controller, watcher};
-use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::{GroupVersionKind, PartialObjectMeta};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
 
 use crate::Error;
-use crate::definition::{domain_definition, resource};
-use crate::events::tell;
-use crate::judge::{Notice, take_scan, take_verdict, worth_writing};
-use crate::status::{DomainSpec, DomainStatus, VerificationStatus};
-use timing::Next;
+use crate::access::{install, install_in_project};
+use crate::agents::Agents;
+use crate::definition::{checks, domains};
+use crate::follow::{self, Followed, Observer, Presence};
+use crate::index::{Index, Key, Lane, Version};
+use crate::metrics::{Levels, Metrics};
+use crate::opt_out::OptOut;
+use crate::quota::Rates;
+use crate::seal::Sealer;
 
+/// The Lease by which one of several servers is chosen to do the work.
+pub const LEASE: &str = "bailiwick-domains";
 /// Set to another value to have a domain looked at now.
 pub const RESCAN_ANNOTATION: &str = "datumapis.com/rescan";
+/// A Project with this label, `enabled`, has Domains and DomainChecks.
+pub const PROJECT_LABEL: &str = "datumapis.com/domains";
 
-/// Domains that are looked at at once: each waits for servers far away most of the time.
-const CONCURRENT_LOOKS: u16 = 32;
-/// After a failure of the API.
-const RETRY: Duration = Duration::from_secs(5);
-/// How long a definition may take to be served.
-const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
-const ESTABLISH_POLL: Duration = Duration::from_millis(100);
+/// Domains that are looked at at once. A million an hour are 278 a second; a look waits for servers far away, for silent ones
+/// and for its turn at a busy one, a second and more all in all, and needs little memory meanwhile. How often one server is
+/// asked is limited elsewhere, however many looks there are.
+const CONCURRENT_LOOKS: usize = 512;
+/// Domains whose proof is awaited and that are looked at at once, beside those: a thousand people at it make 250 looks a second.
+const CONCURRENT_PROOFS: usize = 256;
+/// Before a domain is tried again that is being looked at in the other lane.
+const LANE_BUSY: Duration = Duration::from_millis(200);
+/// Checks that run at once, for all tenants together.
+const CONCURRENT_CHECKS: usize = 16;
+/// Before a server that cannot be prepared is tried again.
+const INSTALL_RETRY: Duration = Duration::from_secs(2);
+
+/// How often a project is tried that cannot be prepared, until something about it changes.
+const PROJECT_ATTEMPTS: u32 = 5;
+const PROJECT_RETRY: Duration = Duration::from_millis(200);
 
 /// What the controller works with.
 #[derive(Clone)]
@@ -61,8 +79,18 @@ pub struct Options {
     pub brand: String,
     /// The zone that challenges may be delegated to.
     pub delegation_zone: Option<DomainName>,
-    /// Domains of one namespace that are looked at; further ones wait.
-    pub domains_per_namespace_max: usize,
+    /// The zone that has a nameserver for each token, to which domains may be delegated.
+    pub nameserver_zone: Option<DomainName>,
+    /// Domains of one tenant that are looked at; further ones wait. A tenant is a namespace of the root, or a project.
+    pub domains_per_tenant_max: usize,
+    /// Checks of one tenant that are kept; further ones are refused.
+    pub checks_per_tenant_max: usize,
+    /// Checks that one tenant may have run in a minute; further ones wait.
+    pub checks_per_minute: u32,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// With others that do the same work one does it and the rest wait.
+    pub election: Option<LeaderElection>,
 }
 
 impl Options {
@@ -74,216 +102,284 @@ impl Options {
             roots,
             brand: "bailiwick".to_owned(),
             delegation_zone: None,
-            domains_per_namespace_max: 1_000,
+            nameserver_zone: None,
+            domains_per_tenant_max: 1_000,
+            checks_per_tenant_max: 1_000,
+            checks_per_minute: 60,
+            metrics: Arc::default(),
+            election: None,
         }
+    }
+
+    /// A challenge with the zones that are run for proofs.
+    pub(crate) fn with_zones(&self, challenge: Challenge) -> Challenge {
+        let (delegation_zone, nameserver_zone) = (self.delegation_zone.clone(), self.nameserver_zone.clone());
+        Challenge { delegation_zone, nameserver_zone, ..challenge }
     }
 }
 
 pub(crate) struct Context {
-    client: Client,
-    toolbox: Toolbox,
+    root: Client,
+    toolbox: Arc<Toolbox>,
+    sealer: Sealer,
     options: Options,
-    domains: Store<DynamicObject>,
-    next: Mutex<HashMap<String, Next>>,
+    index: Mutex<Index>,
+    domains: WorkQueue<Key>,
+    proofs: WorkQueue<Key>,
+    /// Domains that are being looked at, in whichever lane.
+    looked_at: Mutex<HashSet<Key>>,
+    checks: WorkQueue<Key>,
+    rates: Mutex<Rates>,
+    opt_out: OptOut,
+    agents: Agents,
 }
 
-/// Installs the definition and watches over all domains until `shutdown` is ready.
+/// Installs the definitions and watches over all domains until `shutdown` is ready; of several with an election only the one
+/// that leads.
 pub async fn run(
     client: Client,
     options: Options,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> Result<(), Error> {
-    install(&client).await?;
-    let toolbox = Toolbox::new(&options.net, options.clock.clone(), &options.roots)?;
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource());
-    let controller = Controller::new_with(api, watcher::Config::default(), resource())
-        .with_config(Config::default().concurrency(CONCURRENT_LOOKS))
-        .graceful_shutdown_on(shutdown);
-    let context = Context { client, toolbox, options, domains: controller.store(), next: Mutex::default() };
-    controller
-        .run(reconcile, |_, error, _| after_failure(error), Arc::new(context))
-        .for_each(|_| std::future::ready(()))
-        .await;
+    let toolbox = Arc::new(Toolbox::new(&options.net, options.clock.clone(), &options.roots)?);
+    let Some(election) = options.election.clone() else {
+        watch_over(client, toolbox, options, shutdown).await;
+        return Ok(());
+    };
+    let work = |stopped| watch_over(client.clone(), toolbox.clone(), options.clone(), stopped);
+    lead(client.clone(), election, work, shutdown).await;
     Ok(())
 }
 
-fn after_failure(error: &Error) -> Action {
-    tracing::debug!(%error, "a domain could not be looked after");
-    Action::requeue(RETRY)
+async fn watch_over(client: Client, toolbox: Arc<Toolbox>, options: Options, shutdown: impl Future<Output = ()>) {
+    let working = async {
+        let sealer = prepare(&client).await;
+        let context = Arc::new(Context {
+            agents: Agents::new(client.clone(), options.metrics.clone()),
+            rates: Mutex::new(Rates::new(options.checks_per_minute)),
+            root: client.clone(),
+            toolbox,
+            sealer,
+            options,
+            index: Mutex::default(),
+            domains: WorkQueue::new(),
+            proofs: WorkQueue::new(),
+            looked_at: Mutex::default(),
+            checks: WorkQueue::new(),
+            opt_out: OptOut::default(),
+        });
+        context.work().await;
+    };
+    tokio::select! {
+        () = working => {}
+        () = shutdown => {}
+    }
 }
 
-/// Applies the definition and waits until it is served.
-async fn install(client: &Client) -> Result<(), Error> {
-    let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-    let definitions: Api<DynamicObject> = Api::all_with(
-        client.clone(),
-        &kube::api::ApiResource::from_gvk_with_plural(&kind, "customresourcedefinitions"),
-    );
-    let definition = domain_definition();
-    let name = definition.pointer("/metadata/name").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    definitions.patch(&name, &PatchParams::apply("bailiwick-domains").force(), &Patch::Apply(&definition)).await?;
-    let established = async {
-        loop {
-            let found = definitions.get(&name).await?;
-            let conditions = found.data.pointer("/status/conditions").and_then(|list| list.as_array().cloned());
-            let is =
-                |condition: &serde_json::Value| condition["type"] == "Established" && condition["status"] == "True";
-            if conditions.unwrap_or_default().iter().any(is) {
-                return Ok(());
-            }
-            tokio::time::sleep(ESTABLISH_POLL).await;
+/// Installs what is needed, again and again until the server takes it, and takes the key of seals.
+async fn prepare(client: &Client) -> Sealer {
+    loop {
+        let prepared = async {
+            install(client).await?;
+            Sealer::of_service(client).await
+        };
+        match prepared.await {
+            Ok(sealer) => return sealer,
+            Err(error) => tracing::warn!(%error, "what domains need cannot be installed"),
         }
-    };
-    // A server that takes longer serves it later; the watch waits.
-    tokio::time::timeout(ESTABLISH_TIMEOUT, established).await.unwrap_or(Ok(()))
-}
-
-/// Looks after one domain.
-async fn reconcile(object: Arc<DynamicObject>, context: Arc<Context>) -> Result<Action, Error> {
-    if object.metadata.deletion_timestamp.is_some() {
-        context.forget(&object);
-        return Ok(Action::await_change());
+        tokio::time::sleep(INSTALL_RETRY).await;
     }
-    let unreadable = |source| Error::Object { name: object.name_any(), source };
-    let spec: DomainSpec = serde_json::from_value(object.data["spec"].clone()).map_err(unreadable)?;
-    // A status that somebody else wrote and that cannot be read is written anew.
-    let before: DomainStatus = serde_json::from_value(object.data["status"].clone()).unwrap_or_default();
-    let now = context.options.clock.now();
-    let mut after = DomainStatus { observed_generation: object.metadata.generation, ..before.clone() };
-    let subject = match Subject::parse(&spec.name) {
-        Ok(subject) => subject,
-        Err(error) => {
-            after.set_condition("ValidDomain", "False", "InvalidName", error.to_string(), now);
-            context.write(&object, &before, after, now, &[]).await?;
-            return Ok(Action::await_change());
-        }
-    };
-    after.set_condition(
-        "ValidDomain",
-        "True",
-        "Valid",
-        subject.lookalike.as_ref().map(ToString::to_string).unwrap_or_default(),
-        now,
-    );
-    if context.over_quota(&object) {
-        after.set_condition(
-            "Healthy",
-            "Unknown",
-            "QuotaExceeded",
-            "the namespace has too many domains".to_owned(),
-            now,
-        );
-        context.write(&object, &before, after, now, &[]).await?;
-        return Ok(Action::requeue(timing::HOUR));
-    }
-    let mut next = context.next_of(&object, &subject.registered, &before, now);
-    let rescan = next.take_rescan(object.annotations().get(RESCAN_ANNOTATION), now);
-    context.challenge(&mut after, &subject.name, rescan, now);
-    let mut notices = Vec::new();
-    if next.dns_due(now) {
-        let (scan, asked) = context.scan(&subject, &after, next.registration_due(now)).await;
-        next.looked(&scan, asked, &subject.registered);
-        notices.extend(take_scan(&mut after, &scan));
-    }
-    if next.proof_due(now) {
-        if let Some(verification) = &after.verification {
-            let verdict = context.toolbox.verify(&verification.challenge).await;
-            notices.extend(take_verdict(&mut after, &verdict));
-        }
-        notices.extend(claims::settle(&context, &object, &subject.name, &mut after, now).await?);
-        next.proof_looked(after.verification.as_ref(), context.options.clock.now());
-    }
-    context.write(&object, &before, after, now, &notices).await?;
-    let wait = next.wait(context.options.clock.now());
-    context.remember(&object, next);
-    Ok(Action::requeue(wait))
 }
 
 impl Context {
-    fn forget(&self, object: &DynamicObject) {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner).remove(&object.uid().unwrap_or_default());
-    }
-
-    fn remember(&self, object: &DynamicObject, next: Next) {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner).insert(object.uid().unwrap_or_default(), next);
-    }
-
-    fn next_of(&self, object: &DynamicObject, domain: &DomainName, status: &DomainStatus, now: Timestamp) -> Next {
-        let known =
-            self.next.lock().unwrap_or_else(PoisonError::into_inner).get(&object.uid().unwrap_or_default()).cloned();
-        known.unwrap_or_else(|| Next::first(domain, status, object.annotations().get(RESCAN_ANNOTATION), now))
-    }
-
-    /// Whether older objects of the namespace use its quota up.
-    fn over_quota(&self, object: &DynamicObject) -> bool {
-        let age = |object: &DynamicObject| (object.creation_timestamp().map(|time| time.0), object.name_any());
-        let mine = age(object);
-        let namespace = object.namespace();
-        let older =
-            self.domains.state().iter().filter(|other| other.namespace() == namespace && age(other) < mine).count();
-        older >= self.options.domains_per_namespace_max
-    }
-
-    /// Sees to it that there is a token, and a new one where the old one counts no more.
-    fn challenge(&self, status: &mut DomainStatus, name: &DomainName, rescan: bool, now: Timestamp) {
-        let fresh = match &status.verification {
-            None => Challenge::new(name, Scope::Domain, &self.options.brand, now, &mut system_random)
-                .ok()
-                .map(|challenge| Challenge { delegation_zone: self.options.delegation_zone.clone(), ..challenge }),
-            Some(verification) => {
-                let expired = verification.challenge.is_expired(now) && !verification.standing.holds() && rescan;
-                let lapsed = matches!(&verification.standing, Standing::Lapsed { at, .. } if verification.challenge.issued_at < *at);
-                (expired || lapsed).then(|| verification.challenge.clone().renewed(now, &mut system_random))
-            }
+    /// Follows and works for ever.
+    async fn work(self: &Arc<Self>) {
+        let weak = Arc::downgrade(self);
+        self.options.metrics.set_levels(move || weak.upgrade().map(|context| context.levels()).unwrap_or_default());
+        let (domain_type, check_type) = (domains(), checks());
+        let looking =
+            self.domains.work("domains", CONCURRENT_LOOKS, |key| async move { self.look_in(Lane::Watched, key).await });
+        let proving = self
+            .proofs
+            .work("domain-proofs", CONCURRENT_PROOFS, |key| async move { self.look_in(Lane::Awaited, key).await });
+        let checking =
+            self.checks.work("domain-checks", CONCURRENT_CHECKS, |key| async move { self.check(&key).await });
+        let working = async {
+            // Nobody is looked at before it is known who asked not to be, and nothing decided before it is known who has a say.
+            tokio::join!(self.opt_out.synced(), self.agents.synced());
+            tokio::join!(looking, proving, checking)
         };
-        if let Some(challenge) = fresh {
-            let standing = status.verification.take().map(|verification| verification.standing);
-            let mut verification = VerificationStatus::new(challenge);
-            if let Some(standing) = standing {
-                verification.standing = standing;
+        tokio::join!(
+            follow::root(&self.root, &domain_type, Followed::Domain, &**self),
+            follow::root(&self.root, &check_type, Followed::Check, &**self),
+            follow::projects(&self.root, &**self),
+            self.prepare_projects(),
+            self.opt_out.follow(self.root.clone()),
+            self.agents.follow(),
+            working,
+        );
+    }
+
+    /// Gives projects that have the label their definitions.
+    async fn prepare_projects(&self) {
+        let kind = GroupVersionKind::gvk("resourcemanager.miloapis.com", "v1alpha1", "Project");
+        let projects: Api<PartialObjectMeta<DynamicObject>> =
+            Api::all_with(self.root.clone(), &ApiResource::from_gvk_with_plural(&kind, "projects"));
+        let labelled = watcher::Config::default().labels(&format!("{PROJECT_LABEL}=enabled"));
+        let mut events = watcher(projects, labelled).default_backoff().boxed();
+        while let Some(event) = events.next().await {
+            let project = match event {
+                Ok(Event::Apply(project) | Event::InitApply(project)) => project.metadata,
+                // A server without projects has none to prepare.
+                Ok(_) | Err(_) => continue,
+            };
+            if project.deletion_timestamp.is_some() {
+                continue;
             }
-            status.verification = Some(verification);
-        }
-    }
-
-    /// Looks at the domain; registries are asked when it is their turn, or when DNS has changed.
-    async fn scan(&self, subject: &Subject, status: &DomainStatus, registration_due: bool) -> (Scan, timing::Asked) {
-        let known: Option<Registration> =
-            status.observation.as_ref().and_then(|observation| observation.registration.clone());
-        if let Some(known) = known.filter(|_| !registration_due) {
-            let scan = self.toolbox.scan_dns(subject.clone(), known).await;
-            let delegated = scan.dns.as_ref().map(|dns| &dns.delegated_to);
-            let before = status.observation.as_ref().and_then(|observation| observation.delegated_to.as_ref());
-            if delegated == before {
-                return (scan, timing::Asked::DnsAlone);
+            let plane = Plane::project(&project.name.unwrap_or_default());
+            // A project that is being made takes a moment to let anybody in.
+            for attempt in 1..=PROJECT_ATTEMPTS {
+                match install_in_project(&self.client(&plane)).await {
+                    Ok(()) => break,
+                    Err(error) if attempt == PROJECT_ATTEMPTS => {
+                        tracing::warn!(%error, project = ?plane, "the definitions of domains cannot be installed");
+                    }
+                    Err(_) => tokio::time::sleep(PROJECT_RETRY).await,
+                }
             }
         }
-        (self.toolbox.scan(subject.clone()).await, timing::Asked::Everybody)
     }
 
-    /// Writes the status if it is worth it, and tells what is new.
-    async fn write(
-        &self,
-        object: &DynamicObject,
-        before: &DomainStatus,
-        mut after: DomainStatus,
-        now: Timestamp,
-        notices: &[Notice],
-    ) -> Result<(), Error> {
-        if !worth_writing(before, &mut after, now) {
-            return Ok(());
+    fn client(&self, plane: &Plane) -> Client {
+        PlaneClient::of(&self.root, plane).get()
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.options.clock.now()
+    }
+
+    /// Reads an object; none when it, or its project, is gone.
+    async fn read(&self, resource: &ApiResource, key: &Key) -> Result<Option<DynamicObject>, Error> {
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client(&key.plane), &key.namespace, resource);
+        match api.get_opt(&key.name).await {
+            Err(kube::Error::Api(status)) if status.is_forbidden() && key.plane.project_name().is_some() => Ok(None),
+            other => Ok(other?),
         }
-        self.replace_status(object, &after).await?;
-        tell(&self.client, object, notices).await;
-        Ok(())
     }
 
-    async fn replace_status(&self, object: &DynamicObject, status: &DomainStatus) -> Result<(), Error> {
-        let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &namespace, &resource());
-        let mut written = object.clone();
-        written.data["status"] = json!(status);
-        api.replace_status(&object.name_any(), &PostParams::default(), &written).await?;
-        Ok(())
+    fn levels(&self) -> Levels {
+        let (alive, absent) = self.agents.roll();
+        let now = self.now();
+        let (domains, overdue, waiting, oldest) = {
+            let index = self.index();
+            (index.len(), index.overdue(now), index.checks.len(), index.oldest(now))
+        };
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        Levels {
+            domains: number(domains),
+            overdue: number(overdue),
+            checks: number(waiting),
+            agents_alive: number(alive.len()),
+            agents_absent: number(absent.len()),
+            questions: self.toolbox.surveyor().questions_asked(),
+            oldest,
+            registries: self.toolbox.registrations().tally(),
+        }
+    }
+}
+
+/// A domain that is being looked at, until it is dropped.
+struct Looking<'a> {
+    context: &'a Context,
+    key: &'a Key,
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.context.looked_at.lock().unwrap_or_else(PoisonError::into_inner).remove(self.key);
+    }
+}
+
+impl Context {
+    fn queue(&self, lane: Lane) -> &WorkQueue<Key> {
+        match lane {
+            Lane::Watched => &self.domains,
+            Lane::Awaited => &self.proofs,
+        }
+    }
+
+    /// Has a domain looked after soon, in its lane.
+    fn enqueue(&self, key: Key) {
+        let lane = self.index().lane(&key);
+        self.queue(lane).add(key);
+    }
+
+    /// Looks after a domain that came up in a lane; it comes up again where it belongs by then.
+    async fn look_in(&self, lane: Lane, key: Key) -> Result<Outcome, Error> {
+        let is_free = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
+        if !is_free {
+            return Ok(Outcome::After(LANE_BUSY));
+        }
+        let looking = Looking { context: self, key: &key };
+        let outcome = self.look_after(&key).await?;
+        drop(looking);
+        let next = self.index().lane(&key);
+        match outcome {
+            Outcome::After(wait) if next != lane => {
+                self.queue(next).add_after(key, wait);
+                Ok(Outcome::Done)
+            }
+            outcome => Ok(outcome),
+        }
+    }
+}
+
+impl Observer for Context {
+    fn saw(&self, what: Followed, plane: &Plane, meta: &ObjectMeta, presence: Presence) {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let key = Key { plane: plane.clone(), namespace: text(&meta.namespace), name: text(&meta.name) };
+        let created = meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        match (what, presence) {
+            (Followed::Domain, Presence::Present) => {
+                let rescan = meta.annotations.as_ref().and_then(|all| all.get(RESCAN_ANNOTATION)).cloned();
+                let version = Version {
+                    uid: text(&meta.uid),
+                    generation: meta.generation,
+                    rescan,
+                    deleting: meta.deletion_timestamp.is_some(),
+                };
+                let is_new = self.index().saw(&key, version, created);
+                if is_new {
+                    self.enqueue(key);
+                }
+            }
+            (Followed::Domain, Presence::Gone) => self.forget(&key),
+            (Followed::Check, Presence::Present) => {
+                self.index().checks.add(&key, created);
+                self.checks.add(key);
+            }
+            (Followed::Check, Presence::Gone) => self.index().checks.remove(&key),
+        }
+    }
+}
+
+impl Context {
+    /// A domain is gone; whoever else claims its name is looked at, as it may be theirs now.
+    fn forget(&self, key: &Key) {
+        let others = {
+            let mut index = self.index();
+            let known = index.get(key).filter(|known| known.holds).and_then(|known| known.claims.clone());
+            let others = known.map(|name| index.other_claimants(&name, key)).unwrap_or_default();
+            index.forget(key);
+            for other in &others {
+                index.look_now(other);
+            }
+            others
+        };
+        others.into_iter().for_each(|other| self.enqueue(other));
     }
 }

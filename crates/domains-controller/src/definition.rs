@@ -2,9 +2,18 @@
 //! design document apply: the one with a name alone, and the one that carries observed data in its spec, which is accepted
 //! and not believed.
 
+mod check;
+mod probe;
+
 use kube::api::ApiResource;
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
+
+use crate::records::RECORDS_MAX;
+
+pub(crate) use check::TTL_DEFAULT_SECONDS;
+pub use check::check_definition;
+pub use probe::probe_definition;
 
 /// The API group.
 pub const GROUP: &str = "datumapis.com";
@@ -12,8 +21,18 @@ pub const GROUP: &str = "datumapis.com";
 pub const VERSION: &str = "v1alpha";
 
 /// How `Domain` is addressed.
-pub(crate) fn resource() -> ApiResource {
+pub(crate) fn domains() -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, "Domain"), "domains")
+}
+
+/// How `DomainCheck` is addressed.
+pub(crate) fn checks() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, "DomainCheck"), "domainchecks")
+}
+
+/// How `DomainProbe` is addressed.
+pub(crate) fn probes() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, "DomainProbe"), "domainprobes")
 }
 
 /// The CustomResourceDefinition of `Domain`.
@@ -44,7 +63,6 @@ pub fn domain_definition() -> Value {
 
 /// The inventory table.
 fn columns() -> Value {
-    let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
     json!([
         column("Domain", "string", ".spec.name"),
         column("Registrar", "string", ".status.registrarIANAName"),
@@ -54,7 +72,23 @@ fn columns() -> Value {
         column("Verified", "string", ".status.conditions[?(@.type=='Verified')].status"),
         column("Healthy", "string", ".status.conditions[?(@.type=='Healthy')].status"),
         column("Last Change", "date", ".status.lastChangeDetected"),
+        wide("Source", "string", ".status.registrationSource"),
+        wide("As Of", "date", ".status.registrationObserved"),
+        wide("Last Scan", "date", ".status.lastScan"),
     ])
+}
+
+/// One that is shown with `-o wide`.
+fn wide(name: &str, kind: &str, path: &str) -> Value {
+    json!({"name": name, "type": kind, "jsonPath": path, "priority": 1})
+}
+
+fn column(name: &str, kind: &str, path: &str) -> Value {
+    json!({"name": name, "type": kind, "jsonPath": path})
+}
+
+fn date(description: &str) -> Value {
+    json!({"type": "string", "format": "date-time", "description": description})
 }
 
 fn text(description: &str) -> Value {
@@ -77,6 +111,32 @@ fn spec() -> Value {
                 "type": "string", "enum": ["Enabled", "Disabled", "Unknown"],
                 "description": "Whether the owner says that the registration renews itself; registries do not publish it.",
             },
+            "verification": {
+                "type": "object",
+                "description": "What the proof is for. A change needs a new proof.",
+                "properties": {
+                    "scope": {
+                        "type": "string", "enum": ["Host", "Wildcard", "Domain"],
+                        "description": "The name alone, one level below it, or everything below it (the default): each has a challenge of its own.",
+                    },
+                    "accountLabel": {
+                        "type": "string", "minLength": 1, "maxLength": 40, "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
+                        "description": "Put in front of the challenge's name, so that records of several accounts can stand side by side. The latest proof still has the domain.",
+                    },
+                },
+            },
+            "records": {
+                "type": "array", "maxItems": RECORDS_MAX,
+                "description": "Records that should stay as they are: compared with every server at each look; drift is an Event.",
+                "items": {
+                    "type": "object", "required": ["name", "type", "value"],
+                    "properties": {
+                        "name": {"type": "string", "minLength": 1, "maxLength": 253, "description": "The whole name."},
+                        "type": {"type": "string", "enum": ["A", "AAAA", "CAA", "CNAME", "MX", "NS", "TXT"]},
+                        "value": {"type": "string", "minLength": 1, "maxLength": 1024, "description": "As a zone file has it."},
+                    },
+                },
+            },
             "registrarIANAID": {"type": "integer", "format": "int64", "description": accepted},
             "registrarIANAname": text(accepted),
             "createdDate": text(accepted),
@@ -92,7 +152,6 @@ fn spec() -> Value {
 fn status() -> Value {
     let open = |description: &str| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "description": description});
     let texts = |description: &str| json!({"type": "array", "maxItems": 64, "items": {"type": "string"}, "description": description});
-    let date = |description: &str| json!({"type": "string", "format": "date-time", "description": description});
     json!({
         "type": "object",
         "description": "What is observed.",
@@ -110,30 +169,56 @@ fn status() -> Value {
             "statusFlags": texts("EPP's status flags."),
             "dnsProvider": text("Who serves the zone."),
             "registrationSource": text("rdap or whois."),
+            "registrationObserved": date("When the registry was last asked; moved at most once a day when nothing changed."),
+            "autoRenewal": {
+                "type": "object", "description": "Whether the registration renews itself.",
+                "properties": {
+                    "declared": text("What the spec says: Enabled, Disabled or Unknown."),
+                    "observed": text("autoRenewPeriod in the days after the registry renewed it, else unknown: registries publish nothing more."),
+                },
+            },
             "lastScan": date("When it was looked at; moved at most once a day when nothing changed."),
+            "nextCheck": date("When it is looked at after lastScan; from then on every hour."),
+            "observedRescan": {"type": "string", "maxLength": 4096, "description": "The value of the rescan annotation that was obeyed last."},
             "lastChangeDetected": date("When something last changed."),
-            "verification": open("The token, where to put it, and how the proof stands."),
+            "verification": open("The token, where to put it, and how the proof stands; sealed by the service, and believed with its seal alone."),
             "observation": open("What later observations are compared with."),
             "expiry": open("Which warnings of expiration were given."),
+            "records": {
+                "type": "array", "maxItems": RECORDS_MAX, "description": "How the records of the spec stand.",
+                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            },
+            "troubles": {
+                "type": "array", "maxItems": 256, "description": "What is the matter with it, and since when.",
+                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            },
+            "unannounced": {
+                "type": "array", "maxItems": 64, "description": "Events that are still to be written.",
+                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            },
             "history": {
                 "type": "array", "maxItems": 200, "description": "What changed, the latest first.",
                 "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             },
-            "conditions": {
-                "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"], "maxItems": 32,
-                "description": "ValidDomain, Verified, Healthy.",
-                "items": {
-                    "type": "object",
-                    "required": ["type", "status", "lastTransitionTime", "reason", "message"],
-                    "properties": {
-                        "type": {"type": "string", "maxLength": 316},
-                        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-                        "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
-                        "lastTransitionTime": date("When the status last changed."),
-                        "reason": {"type": "string", "minLength": 1, "maxLength": 1024},
-                        "message": {"type": "string", "maxLength": 32768},
-                    },
-                },
+            "conditions": conditions(),
+        },
+    })
+}
+
+fn conditions() -> Value {
+    json!({
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"], "maxItems": 32,
+        "description": "ValidDomain, Verified, Healthy, RecordsMatch.",
+        "items": {
+            "type": "object",
+            "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+            "properties": {
+                "type": {"type": "string", "maxLength": 316},
+                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+                "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+                "lastTransitionTime": date("When the status last changed."),
+                "reason": {"type": "string", "minLength": 1, "maxLength": 1024},
+                "message": {"type": "string", "maxLength": 32768},
             },
         },
     })

@@ -1,6 +1,10 @@
-//! Events, one object for each thing told: changes of a domain are rare, and two of them are never the same.
+//! Events, one object for each thing told. What is to be told is written into the status together with what it tells of
+//! (`unannounced`), then as an Event under a name that was given to it there, and struck off last: whatever fails in between is
+//! done again, and a name that is taken shows that it was done.
 
+use bailiwick_domains::quote::cut;
 use bailiwick_domains::registration::Concern;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -9,51 +13,110 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::definition::{GROUP, VERSION};
 use crate::judge::Notice;
+use crate::status::{Announcement, DomainStatus};
 
 const CONTROLLER: &str = "bailiwick.dev/domains";
 /// What the API takes.
 const NOTE_BYTES_MAX: usize = 1024;
+/// Letters of an object's name that an Event's has: with the time behind them it must still be a name.
+const NAME_LETTERS_MAX: usize = 220;
+/// Events of one domain that wait to be written; of more the oldest are given up. A year of trouble fits.
+const UNANNOUNCED_MAX: usize = 50;
 
-/// Tells notices about an object. What cannot be told is logged: it stands in the status too.
-pub(crate) async fn tell(client: &Client, object: &DynamicObject, notices: &[Notice]) {
-    let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
-    let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
-    for notice in notices {
-        if let Err(error) = events.create(&PostParams::default(), &event(object, &namespace, notice)).await {
-            tracing::warn!(domain = object.name_any(), reason = notice.reason, %error, "cannot record an event");
-        }
+/// Puts notices where they wait to be told.
+pub(crate) fn enqueue(status: &mut DomainStatus, object: &DynamicObject, notices: &[Notice], now: Timestamp) {
+    for (index, notice) in (0_i64..).zip(notices) {
+        let Notice { concern, reason, note } = notice.clone();
+        let at = now.checked_add(SignedDuration::from_nanos(index)).unwrap_or(now);
+        status.unannounced.push(Announcement {
+            name: name(object, at),
+            at,
+            concern,
+            reason,
+            note: cut(note, NOTE_BYTES_MAX),
+        });
+    }
+    let too_many = status.unannounced.len().saturating_sub(UNANNOUNCED_MAX);
+    for lost in status.unannounced.drain(..too_many) {
+        tracing::warn!(domain = object.name_any(), reason = lost.reason, "an event waited too long and is given up");
     }
 }
 
-fn event(object: &DynamicObject, namespace: &str, notice: &Notice) -> Event {
-    let now = jiff::Timestamp::now();
-    let mut note = notice.note.clone();
-    while note.len() > NOTE_BYTES_MAX {
-        note.pop();
+/// As client-go names them: the object, and the time in hexadecimal.
+fn name(object: &DynamicObject, at: Timestamp) -> String {
+    let object: String = object.name_any().chars().take(NAME_LETTERS_MAX).collect();
+    format!("{}.{:x}", object.trim_end_matches(['.', '-']), at.as_nanosecond())
+}
+
+/// Writes one as an Event; one that is there already was written before.
+pub(crate) async fn announce(
+    client: &Client,
+    object: &DynamicObject,
+    announcement: &Announcement,
+) -> Result<(), kube::Error> {
+    let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
+    let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
+    match events.create(&PostParams::default(), &event(object, &namespace, announcement)).await {
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+        other => other.map(|_| ()),
     }
+}
+
+fn event(object: &DynamicObject, namespace: &str, announcement: &Announcement) -> Event {
     Event {
         metadata: ObjectMeta {
             namespace: Some(namespace.to_owned()),
-            // As client-go names them: the object, and the time in hexadecimal.
-            name: Some(format!("{}.{:x}", object.name_any(), now.as_nanosecond())),
+            name: Some(announcement.name.clone()),
             ..ObjectMeta::default()
         },
         action: Some("Check".to_owned()),
-        reason: Some(notice.reason.clone()),
-        note: Some(note),
-        type_: Some(if notice.concern >= Concern::Warning { "Warning" } else { "Normal" }.to_owned()),
-        event_time: Some(MicroTime(now)),
+        reason: Some(announcement.reason.clone()),
+        note: Some(announcement.note.clone()),
+        type_: Some(if announcement.concern >= Concern::Warning { "Warning" } else { "Normal" }.to_owned()),
+        event_time: Some(MicroTime(announcement.at)),
         regarding: Some(ObjectReference {
             api_version: Some(format!("{GROUP}/{VERSION}")),
             kind: Some("Domain".to_owned()),
             name: Some(object.name_any()),
             namespace: Some(namespace.to_owned()),
             uid: object.uid(),
-            resource_version: object.resource_version(),
             ..ObjectReference::default()
         }),
         reporting_controller: Some(CONTROLLER.to_owned()),
         reporting_instance: Some(CONTROLLER.to_owned()),
         ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::ApiResource;
+
+    use super::*;
+
+    fn object(name: &str) -> DynamicObject {
+        DynamicObject::new(name, &ApiResource::erase::<Event>(&()))
+    }
+
+    fn notices(count: usize) -> Vec<Notice> {
+        let notice = Notice { concern: Concern::Notice, reason: "DomainChanged".into(), note: "é".repeat(600) };
+        vec![notice; count]
+    }
+
+    #[test]
+    fn each_has_a_name_of_its_own_that_is_a_name_and_a_note_that_fits() {
+        let mut status = DomainStatus::default();
+        enqueue(&mut status, &object(&format!("{}.example", "a".repeat(219))), &notices(2), Timestamp::UNIX_EPOCH);
+        let names: Vec<&str> = status.unannounced.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, [format!("{}.0", "a".repeat(219)), format!("{}.1", "a".repeat(219))]);
+        assert!(status.unannounced.iter().all(|one| one.note.len() == NOTE_BYTES_MAX));
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_the_latest_stay() {
+        let mut status = DomainStatus::default();
+        enqueue(&mut status, &object("a"), &notices(UNANNOUNCED_MAX + 3), Timestamp::UNIX_EPOCH);
+        assert_eq!(status.unannounced.len(), UNANNOUNCED_MAX);
+        assert_eq!(status.unannounced[0].name, "a.3");
     }
 }

@@ -1,19 +1,18 @@
 //! What an observation makes of a status: pure functions, which say what to write and what to tell. The same status and the
 //! same observation at the same time always give the same answer.
 
-use bailiwick_domains::history::{Observation, changes, incidents};
+use bailiwick_domains::history::{Change, Field, Observation, changes, incidents};
 use bailiwick_domains::name::DomainName;
-use bailiwick_domains::registration::Concern;
-use bailiwick_domains::scan::{Scan, ScanFinding};
+use bailiwick_domains::registration::{Concern, Registration};
+use bailiwick_domains::scan::Scan;
 use bailiwick_domains::verification::decision::Outcome;
-use bailiwick_domains::verification::standing::Standing;
+use bailiwick_domains::verification::standing::{Lapse, Standing};
 use bailiwick_domains::verification::{Finding, Verdict};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::status::DomainStatus;
-
-/// Changes that are kept with the object.
-const HISTORY_MAX: usize = 100;
+use crate::health::{renewal, take_health};
+use crate::seal::Doubt;
+use crate::status::{DomainStatus, Renewal};
 
 /// When nothing changes, the time of the last look is written at most this often.
 pub(crate) const QUIET_WRITE: SignedDuration = SignedDuration::from_hours(24);
@@ -30,33 +29,30 @@ fn notice(concern: Concern, reason: impl Into<String>, note: String) -> Notice {
     Notice { concern, reason: reason.into(), note }
 }
 
-/// Takes a scan into the status.
-pub(crate) fn take_scan(status: &mut DomainStatus, scan: &Scan) -> Vec<Notice> {
+/// Takes a scan into the status. `declared` is what the owner says of renewal.
+pub(crate) fn take_scan(status: &mut DomainStatus, scan: &Scan, declared: Renewal) -> Vec<Notice> {
     let now = scan.at;
     let domain = &scan.subject.registered;
     let mut notices = Vec::new();
-    let mut seen = observation(scan, status.observation.as_ref());
+    let seen = observation(scan, status.observation.as_ref());
+    let mut found = Vec::new();
     if let Some(before) = &status.observation {
-        let found = changes(before, &seen);
-        if found.is_empty() {
-            // The same as before is no reason to write.
-            seen.at = before.at;
-        } else {
+        found = changes(before, &seen);
+        if !found.is_empty() {
             status.last_change_detected = Some(now);
-            status.history.splice(..0, found.iter().cloned());
-            status.history.truncate(HISTORY_MAX);
+            status.remember(found.iter().cloned());
         }
-        for incident in incidents(domain, found) {
-            if incident.new_owner_possible
-                && let Some(verification) = &mut status.verification
-            {
-                verification.standing = verification.standing.clone().after_new_registration(now);
-            }
+        for incident in incidents(domain, found.clone()) {
             notices.push(notice(incident.concern, "DomainChanged", incident.summary));
+            if incident.new_owner_possible {
+                notices.extend(end_proof(status, domain, now));
+            }
         }
     }
-    copy(status, scan);
-    if let Some(expires) = scan.registration.as_ref().and_then(|registration| registration.expires.as_ref()) {
+    copy(status, scan, seen.registration.as_ref());
+    status.auto_renewal = Some(renewal(declared, seen.registration.as_ref()));
+    // A registry that does not answer today does not move the date that is known.
+    if let Some(expires) = seen.registration.as_ref().and_then(|registration| registration.expires.as_ref()) {
         let (alert, state) = status.expiry.clone().unwrap_or_default().check(expires.at(), now);
         if let Some(alert) = alert {
             let reason = match alert.threshold_days {
@@ -68,10 +64,39 @@ pub(crate) fn take_scan(status: &mut DomainStatus, scan: &Scan) -> Vec<Notice> {
         }
         status.expiry = Some(state);
     }
+    notices.extend(take_health(status, scan, seen.registration.as_ref(), declared, &found));
     status.observation = Some(seen);
-    healthy(status, scan);
+    status.last_scan = Some(now);
     notices
 }
+
+/// Ends a proof because the name may be somebody else's now.
+fn end_proof(status: &mut DomainStatus, domain: &DomainName, now: Timestamp) -> Option<Notice> {
+    let verification = status.verification.as_mut().filter(|verification| verification.standing.holds())?;
+    let before = verification.standing.clone();
+    verification.standing = before.clone().after_new_registration(now);
+    let change = ownership(&before, &verification.standing, now);
+    status.remember(change);
+    let note = format!("{domain} is no longer verified: the registration changed hands; a new proof is needed");
+    Some(notice(Concern::Critical, "VerificationLapsed", note))
+}
+
+/// Strikes out what a status says of a proof and the service did not write: the domain must be proved.
+pub(crate) fn disbelieve(status: &mut DomainStatus, domain: &str, doubt: Doubt, now: Timestamp) -> Notice {
+    let claimed = status.verification.take().map(|verification| words(&verification.standing)).unwrap_or_default();
+    let old = format!("{claimed}, as the status had it");
+    let new = format!("not proved: the status was not believed, as {doubt}");
+    status.remember([Change { at: now, field: Field::Ownership, old, new, concern: Concern::Critical }]);
+    let note = format!(
+        "what status.verification said of {domain} is not believed, as {doubt}: a new token is given, and the domain must be \
+         proved with it"
+    );
+    status.set_condition("Verified", "False", NOT_BELIEVED, note.clone(), now);
+    notice(Concern::Critical, NOT_BELIEVED, note)
+}
+
+/// The reason of the event and of the condition, until the new token was looked for.
+const NOT_BELIEVED: &str = "ProofNotBelieved";
 
 /// What was seen; what was not asked this time is what it was.
 fn observation(scan: &Scan, before: Option<&Observation>) -> Observation {
@@ -80,19 +105,11 @@ fn observation(scan: &Scan, before: Option<&Observation>) -> Observation {
     let delegated_to = dns.map(|dns| dns.delegated_to.clone()).or(gone.then(Vec::new));
     Observation {
         at: scan.at,
-        registration: scan
-            .registration
-            .clone()
-            .map(|mut registration| {
-                // The time of the look is no part of what is compared and stored.
-                registration.observed_at = before
-                    .and_then(|before| before.registration.as_ref())
-                    .map_or(registration.observed_at, |before| before.observed_at);
-                registration
-            })
-            .or_else(|| before.and_then(|before| before.registration.clone())),
+        registration: scan.registration.clone().or_else(|| before.and_then(|before| before.registration.clone())),
         delegated_to: delegated_to.or_else(|| before.and_then(|before| before.delegated_to.clone())),
-        delegation_signers: before.and_then(|before| before.delegation_signers.clone()),
+        delegation_signers: dns
+            .and_then(|dns| dns.delegation_signers.clone())
+            .or_else(|| before.and_then(|before| before.delegation_signers.clone())),
         dns_provider: dns
             .map(|dns| dns.provider.clone())
             .or_else(|| before.and_then(|before| before.dns_provider.clone())),
@@ -100,9 +117,9 @@ fn observation(scan: &Scan, before: Option<&Observation>) -> Observation {
 }
 
 /// The fields that people and columns read.
-fn copy(status: &mut DomainStatus, scan: &Scan) {
+fn copy(status: &mut DomainStatus, scan: &Scan, registration: Option<&Registration>) {
     status.registered_name = Some(scan.subject.registered.to_string());
-    if let Some(registration) = &scan.registration {
+    if let Some(registration) = registration {
         let text = |moment: &Option<bailiwick_domains::registration::Moment>| moment.as_ref().map(ToString::to_string);
         status.registrar_iana_id = registration.registrar.as_ref().and_then(|registrar| registrar.iana_id);
         status.registrar_iana_name = registration.registrar.as_ref().map(|registrar| registrar.name.clone());
@@ -114,6 +131,7 @@ fn copy(status: &mut DomainStatus, scan: &Scan) {
         status.dnssec = Some(registration.signing.to_string());
         status.status_flags = registration.statuses.iter().map(|flag| flag.code.clone()).collect();
         status.registration_source = Some(format!("{:?}", registration.source).to_lowercase());
+        status.registration_observed = Some(registration.observed_at);
     }
     if let Some(dns) = &scan.dns {
         status.dns_provider = Some(dns.provider.clone());
@@ -123,23 +141,12 @@ fn copy(status: &mut DomainStatus, scan: &Scan) {
     }
 }
 
-fn healthy(status: &mut DomainStatus, scan: &Scan) {
-    let worst: Vec<&ScanFinding> = scan.findings.iter().filter(|finding| finding.concern >= Concern::Warning).collect();
-    let message = worst.iter().map(|finding| finding.text.as_str()).collect::<Vec<_>>().join("; ");
-    match worst.iter().map(|finding| finding.concern).max() {
-        Some(Concern::Critical) => status.set_condition("Healthy", "False", "Critical", message, scan.at),
-        Some(_) => status.set_condition("Healthy", "True", "Warnings", message, scan.at),
-        None if scan.registration.is_none() && scan.dns.is_none() => {
-            status.set_condition("Healthy", "Unknown", "NotObserved", "nothing could be observed".to_owned(), scan.at);
-        }
-        None => status.set_condition("Healthy", "True", "Healthy", "nothing to worry about".to_owned(), scan.at),
-    }
-}
-
 /// Takes a look for the proof into the status.
 pub(crate) fn take_verdict(status: &mut DomainStatus, verdict: &Verdict) -> Vec<Notice> {
     let now = verdict.evidence.at;
-    let Some(verification) = &mut status.verification else { return Vec::new() };
+    // A token that was good for a former owner proves nothing.
+    let verification = status.verification.as_mut().filter(|verification| !verification.has_lapsed_token());
+    let Some(verification) = verification else { return Vec::new() };
     let before = verification.standing.clone();
     let domain = verification.challenge.domain.clone();
     let after = quiet(before.clone().after(verdict), &before);
@@ -148,11 +155,20 @@ pub(crate) fn take_verdict(status: &mut DomainStatus, verdict: &Verdict) -> Vec<
     let told: Vec<String> = verdict.findings.iter().map(Finding::sentence).collect();
     let message = told.join("; ");
     let mut notices = Vec::new();
+    if let Some(change) = ownership(&before, &after, now) {
+        status.remember([change]);
+    }
+    let Some(verification) = &mut status.verification else { return Vec::new() };
     match &after {
         Standing::Proved { .. } => {
             if !held || verification.evidence.is_none() {
                 verification.evidence = Some(verdict.evidence.clone());
             }
+            let message = match verdict.outcome {
+                Outcome::Verified(_) => message,
+                // Silence: the proof stands until somebody says that it is gone.
+                _ => format!("the proof could not be checked and still counts: {message}"),
+            };
             status.set_condition("Verified", "True", "Verified", message, now);
             if !held {
                 notices.push(notice(Concern::None, "DomainVerified", format!("{domain} is verified")));
@@ -175,7 +191,7 @@ pub(crate) fn take_verdict(status: &mut DomainStatus, verdict: &Verdict) -> Vec<
                 notices.push(notice(
                     Concern::Critical,
                     "VerificationLapsed",
-                    format!("{domain} is no longer verified: {why:?}"),
+                    format!("{domain} is no longer verified: {}", words(&after)),
                 ));
             }
             status.set_condition(
@@ -213,16 +229,38 @@ fn quiet(after: Standing, before: &Standing) -> Standing {
     }
 }
 
-/// Whether a status is worth writing.
-pub(crate) fn worth_writing(before: &DomainStatus, after: &mut DomainStatus, now: Timestamp) -> bool {
-    let old_scan = before.last_scan;
-    after.last_scan = old_scan;
-    let changed = before != after;
-    let stale = old_scan.is_none_or(|scan| now.duration_since(scan) >= QUIET_WRITE);
-    if changed || stale {
-        after.last_scan = Some(now);
+/// What a look for the proof changed of who has the name, for the history.
+fn ownership(before: &Standing, after: &Standing, now: Timestamp) -> Option<Change> {
+    let concern = match (before, after) {
+        (Standing::Proved { .. }, Standing::Proved { .. }) => return None,
+        (_, Standing::Proved { .. }) => Concern::None,
+        (Standing::Proved { .. }, Standing::Missing { .. }) => Concern::Warning,
+        (Standing::Proved { .. } | Standing::Missing { .. }, Standing::Lapsed { .. }) => Concern::Critical,
+        _ => return None,
+    };
+    Some(Change { at: now, field: Field::Ownership, old: words(before), new: words(after), concern })
+}
+
+/// How a claim stands, as the history writes it.
+pub(crate) fn words(standing: &Standing) -> String {
+    match standing {
+        Standing::Unproved { .. } => "not proved".to_owned(),
+        Standing::Proved { method, .. } => format!("proved by {}", method.words()),
+        Standing::Missing { .. } => "proof missing".to_owned(),
+        Standing::Lapsed { why: Lapse::Gone, .. } => "lapsed: the proof was gone for longer than its grace".to_owned(),
+        Standing::Lapsed { why: Lapse::NewRegistration, .. } => "lapsed: the registration changed hands".to_owned(),
+        Standing::Lapsed { why: Lapse::HandedOver, .. } => "handed over to another tenant".to_owned(),
     }
-    changed || stale
+}
+
+/// Whether a status is worth writing: something changed, or the times of looks in it are a day old.
+pub(crate) fn worth_writing(before: &DomainStatus, after: &DomainStatus) -> bool {
+    let stale = match (before.last_scan, after.last_scan) {
+        (Some(old), Some(new)) => new.duration_since(old) >= QUIET_WRITE,
+        (None, new) => new.is_some(),
+        (Some(_), None) => true,
+    };
+    stale || before.without_times() != after.without_times()
 }
 
 #[cfg(test)]

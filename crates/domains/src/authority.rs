@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::Evidence;
 use crate::name::DomainName;
 use crate::seams::VantagePoint;
 
@@ -103,6 +104,9 @@ pub struct ServerAnswer {
     pub server: DomainName,
     pub address: IpAddr,
     pub said: Said,
+    /// The version of the zone that it serves, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<u32>,
     /// The digest of the packet, so that it can be shown later what was believed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_sha256: Option<String>,
@@ -149,10 +153,47 @@ pub struct Survey {
     /// The TTL of the parent's NS records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation_ttl: Option<u32>,
+    /// The parent's DS records; absent where the parent is not signed and so proves nothing about them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegation_signers: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soa: Option<Soa>,
     pub security: Security,
     pub answers: Vec<ServerAnswer>,
+    /// Nameservers inside the zone for which the parent has other addresses than the zone itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_glue: Vec<WrongGlue>,
+}
+
+/// A survey of a domain's nameservers with the exchanges behind it.
+#[derive(Clone, Debug)]
+pub struct Witnessed {
+    pub survey: Survey,
+    pub witness: Witness,
+}
+
+/// The exchanges behind a survey of nameservers.
+#[derive(Clone, Debug, Default)]
+pub struct Witness {
+    /// The parent's referral.
+    pub parent: Option<Evidence>,
+    /// What each server says to the question for the nameservers.
+    pub servers: Vec<Evidence>,
+    /// What each server says to the question for the SOA.
+    pub versions: Vec<Evidence>,
+    /// Nameservers that are aliases, and who says so.
+    pub aliases: Vec<(DomainName, Evidence)>,
+}
+
+/// A nameserver whose addresses the parent has wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WrongGlue {
+    pub server: DomainName,
+    /// What the parent sends people to.
+    pub parent: Vec<IpAddr>,
+    /// Where the server is by its own zone.
+    pub zone: Vec<IpAddr>,
 }
 
 impl Survey {
@@ -185,4 +226,22 @@ pub trait Authorities: Send + Sync {
         name: &'a DomainName,
         kind: RecordKind,
     ) -> BoxFuture<'a, Result<Survey, String>>;
+
+    /// Asks every server of a domain for its NS records and keeps what shows how they do.
+    fn examine<'a>(
+        &'a self,
+        from: &'a VantagePoint,
+        domain: &'a DomainName,
+    ) -> BoxFuture<'a, Result<Witnessed, String>> {
+        Box::pin(async move {
+            let survey = self.survey(from, domain, RecordKind::Ns).await?;
+            Ok(Witnessed { survey, witness: Witness::default() })
+        })
+    }
+
+    /// Asks every server of a domain for its NS records, as one of many looks of a watch: politely, with what other looks have
+    /// learnt about registries and nameservers.
+    fn watch<'a>(&'a self, from: &'a VantagePoint, domain: &'a DomainName) -> BoxFuture<'a, Result<Survey, String>> {
+        self.survey(from, domain, RecordKind::Ns)
+    }
 }

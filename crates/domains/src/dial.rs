@@ -63,8 +63,8 @@ impl Dialer {
         Self { net, ..self.clone() }
     }
 
-    /// Connects to the first address that may be called and answers.
-    pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, DialError> {
+    /// Connects to the first address that may be called and answers, and says which that is.
+    pub async fn connect(&self, host: &str, port: u16) -> Result<(TcpStream, IpAddr), DialError> {
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         let addresses = match literal {
             Ok(address) => vec![address],
@@ -80,7 +80,7 @@ impl Dialer {
         }
         for address in addresses.into_iter().take(ADDRESSES_TRIED_MAX) {
             match self.open(SocketAddr::new(address, port)).await {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) => return Ok((stream, address)),
                 Err(error) => failure = error,
             }
         }

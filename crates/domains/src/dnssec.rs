@@ -32,6 +32,18 @@ pub enum Status {
     Bogus,
 }
 
+impl Status {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Secure => "secure",
+            Self::Insecure => "insecure",
+            Self::Indeterminate => "indeterminate",
+            Self::Bogus => "BOGUS",
+        }
+    }
+}
+
 /// What validation found, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,9 +54,24 @@ pub struct Validation {
     pub reason: String,
     /// The zones of the chain of trust, from the root down.
     pub zones: Vec<ZoneSecurity>,
+    /// Each alias and the final answer by itself, in the order of the chain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<AnswerSecurity>,
     /// When the first of the signatures ends that the answer depends on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
+}
+
+/// How far one answer of a chain can be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerSecurity {
+    /// The name that was asked for.
+    pub name: String,
+    /// How far the answer can be trusted.
+    pub status: Status,
+    /// Why.
+    pub reason: String,
 }
 
 /// A judgement on a part: a status and its reason.
@@ -64,15 +91,18 @@ impl Judgement {
 pub async fn validate(run: &Run<'_>, resolution: &Resolution) -> Validation {
     let mut zones = zones::Zones::new(run);
     let mut worst: Option<Judgement> = None;
+    let mut answers = Vec::new();
     for step in deciding_steps(resolution) {
         let judgement = judge_step(&mut zones, step).await;
+        let Judgement { status, reason } = judgement.clone();
+        answers.push(AnswerSecurity { name: show_name(&step.question.name), status, reason });
         if worst.as_ref().is_none_or(|worst| judgement.status > worst.status) {
             worst = Some(judgement);
         }
     }
     let worst = worst.unwrap_or_else(|| Judgement::new(Status::Indeterminate, "there is no answer to validate"));
     let expires = zones.earliest_expiration();
-    Validation { status: worst.status, reason: worst.reason, zones: zones.into_report(), expires }
+    Validation { status: worst.status, reason: worst.reason, zones: zones.into_report(), answers, expires }
 }
 
 /// Validates the keys of one zone, with the chain above it.
@@ -81,7 +111,7 @@ pub async fn validate_zone(run: &Run<'_>, zone: &Name) -> Validation {
     let state = zones.state(zone).await;
     let Judgement { status, reason } = state.judgement(zone);
     let expires = zones.earliest_expiration();
-    Validation { status, reason, zones: zones.into_report(), expires }
+    Validation { status, reason, zones: zones.into_report(), answers: Vec::new(), expires }
 }
 
 /// The steps whose answers are believed: aliases and the last one.
@@ -147,11 +177,13 @@ async fn judge_rrset(
             Judgement::new(Status::Secure, format!("{what} is signed, with a chain of trust from the root"))
         }
         Ok(signature::Verified { wildcard: Some(labels) }) => {
-            match denial::prove_no_closer_match(zones, answer, keys, &signer, name, labels) {
-                Ok(()) => Judgement::new(
+            match denial::prove_no_closer_match(zones, answer.section(Section::Authority), keys, &signer, name, labels)
+            {
+                Ok(denial::Proof::Complete) => Judgement::new(
                     Status::Secure,
                     format!("{what} is made from a signed wildcard, with a chain of trust from the root"),
                 ),
+                Ok(denial::Proof::OptOut) => opt_out(&signer),
                 Err(reason) => Judgement::new(Status::Bogus, format!("{what} comes from a wildcard, but {reason}")),
             }
         }
@@ -182,17 +214,18 @@ async fn judge_denial(zones: &mut zones::Zones<'_, '_>, step: &Step, answer: &An
     let state = zones.state(&signer).await;
     let ZoneState::Secure(keys) = &state else { return state.judgement(&signer) };
     let proof = match is_nxdomain {
-        true => denial::prove_nxdomain(zones, answer, keys, &signer, &question.name),
-        false => denial::prove_nodata(zones, answer, keys, &signer, &question.name, question.rtype),
+        true => denial::prove_nxdomain(zones, authority, keys, &signer, &question.name),
+        false => denial::prove_nodata(zones, authority, keys, &signer, &question.name, question.rtype),
     };
     match proof {
         Ok(denial::Proof::Complete) => Judgement::new(Status::Secure, format!("it is proven {what}")),
-        Ok(denial::Proof::OptOut) => Judgement::new(
-            Status::Insecure,
-            format!("{} leaves unsigned names out of its proofs (opt-out)", show_name(&signer)),
-        ),
+        Ok(denial::Proof::OptOut) => opt_out(&signer),
         Err(reason) => Judgement::new(Status::Bogus, format!("the proof {what} is not valid: {reason}")),
     }
+}
+
+fn opt_out(zone: &Name) -> Judgement {
+    Judgement::new(Status::Insecure, format!("{} leaves unsigned names out of its proofs (opt-out)", show_name(zone)))
 }
 
 /// The signatures over an RRset.

@@ -33,6 +33,9 @@ const MAX_NAMES: usize = 100;
 pub struct Certificate {
     /// The names it is for.
     pub names: Vec<String>,
+    /// Who issued it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
     /// When it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
@@ -159,9 +162,10 @@ impl ServerCertVerifier for Witness {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let judged = self.strict.verify_server_cert(end_entity, intermediates, server_name, ocsp, now);
-        let (names, expires) = read(end_entity);
+        let (names, issuer, expires) = read(end_entity);
         let problem = judged.err().map(|error| explain(&error, server_name, &names, expires));
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Certificate { names, expires, problem });
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Certificate { names, issuer, expires, problem });
         Ok(ServerCertVerified::assertion())
     }
 
@@ -206,8 +210,11 @@ fn explain(error: &rustls::Error, host: &ServerName<'_>, names: &[String], expir
     }
 }
 
-fn read(certificate: &CertificateDer<'_>) -> (Vec<String>, Option<Timestamp>) {
-    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else { return (Vec::new(), None) };
+fn read(certificate: &CertificateDer<'_>) -> (Vec<String>, Option<String>, Option<Timestamp>) {
+    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else { return (Vec::new(), None, None) };
+    let issuer = parsed.issuer();
+    let issuer = issuer.iter_organization().chain(issuer.iter_common_name()).find_map(|name| name.as_str().ok());
+    let issuer = issuer.map(str::to_owned);
     let expires = Timestamp::from_second(parsed.validity().not_after.timestamp()).ok();
     let names = parsed.subject_alternative_name().ok().flatten();
     let names = names.iter().flat_map(|names| names.value.general_names.iter());
@@ -215,5 +222,5 @@ fn read(certificate: &CertificateDer<'_>) -> (Vec<String>, Option<Timestamp>) {
         GeneralName::DNSName(name) => Some((*name).to_owned()),
         _ => None,
     });
-    (names.take(MAX_NAMES).collect(), expires)
+    (names.take(MAX_NAMES).collect(), issuer, expires)
 }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::dial;
+use crate::resolve::Pace;
 use crate::seams::{Clock, Net, Roots, SystemClock, VantagePoint};
 use crate::transport::{Channel, Exchange, Failure, TlsTrust, Transport, TransportOptions};
 use crate::wire::Ask;
@@ -20,12 +23,13 @@ pub const MAX_QUESTIONS: usize = 200;
 pub struct Engine {
     transport: Transport,
     roots: Arc<Roots>,
+    pace: Option<Arc<Pace>>,
 }
 
 impl Engine {
     /// Over these seams.
     pub fn new(net: Net, clock: Arc<dyn Clock>, roots: Arc<Roots>, options: TransportOptions) -> Self {
-        Self { transport: Transport::new(net, clock, options), roots }
+        Self { transport: Transport::new(net, clock, options), roots, pace: None }
     }
 
     /// From one vantage point with the machine's clock.
@@ -33,6 +37,18 @@ impl Engine {
         let trust = roots.ca_file.clone().map_or(TlsTrust::System, TlsTrust::File);
         let options = TransportOptions { trust, ..TransportOptions::default() };
         Self::new(Net::from(from), Arc::new(SystemClock), roots, options)
+    }
+
+    /// Polite to servers, together with all engines of the same pace.
+    #[must_use]
+    pub(crate) fn paced(mut self, pace: Arc<Pace>) -> Self {
+        self.pace = Some(pace);
+        self
+    }
+
+    /// When a server may be asked; at once where nobody keeps a pace.
+    pub(crate) fn turn(&self, address: IpAddr) -> Option<Instant> {
+        self.pace.as_ref().map(|pace| pace.take(address))
     }
 
     /// How questions travel.
@@ -93,6 +109,15 @@ impl Engine {
         let server = SocketAddr::new(address, DNS_PORT);
         match self.refusal(budget, address) {
             None => self.transport.ask(server, ask).await,
+            Some(failure) => self.not_asked(server, ask, failure),
+        }
+    }
+
+    /// The same for a server that is given less time than others.
+    pub async fn ask_within(&self, budget: &Budget, address: IpAddr, ask: &Ask, patience: Duration) -> Exchange {
+        let server = SocketAddr::new(address, DNS_PORT);
+        match self.refusal(budget, address) {
+            None => self.transport.ask_within(server, ask, patience).await,
             Some(failure) => self.not_asked(server, ask, failure),
         }
     }

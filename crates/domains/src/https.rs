@@ -1,6 +1,7 @@
 //! One GET at a time, over TLS or not, through a [`Dialer`]: nothing is kept open, nothing is followed, and no more is read
 //! than the caller allows. RDAP, files that prove ownership and settings of Domain Connect are read with it.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub struct Ask {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
+    /// The address that answered.
+    pub address: Option<IpAddr>,
     /// Where a redirect leads.
     pub location: Option<String>,
     /// When the server wants to be asked again.
@@ -73,8 +76,8 @@ pub enum HttpError {
     Exchange(String),
     #[error("no answer within {} seconds", ANSWER_TIMEOUT.as_secs())]
     Timeout,
-    #[error("the answer is longer than {0} bytes")]
-    TooLong(usize),
+    #[error("the answer, with status {status}, is longer than {bytes_max} bytes")]
+    TooLong { status: u16, bytes_max: usize },
     #[error("the certificate authorities in {file} cannot be used: {reason}")]
     Authorities { file: String, reason: String },
 }
@@ -111,13 +114,15 @@ impl HttpClient {
     }
 
     async fn exchange(&self, target: &Target, ask: Ask) -> Result<Reply, HttpError> {
-        let stream = self.dialer.connect(&target.host, target.port).await?;
-        if !target.secure {
-            return send(stream, target, ask).await;
-        }
-        let name = ServerName::try_from(target.host.clone()).map_err(|error| HttpError::Tls(error.to_string()))?;
-        let stream = self.tls.connect(name, stream).await.map_err(|error| HttpError::Tls(error.to_string()))?;
-        send(stream, target, ask).await
+        let (stream, address) = self.dialer.connect(&target.host, target.port).await?;
+        let reply = if target.secure {
+            let name = ServerName::try_from(target.host.clone()).map_err(|error| HttpError::Tls(error.to_string()))?;
+            let stream = self.tls.connect(name, stream).await.map_err(|error| HttpError::Tls(error.to_string()))?;
+            send(stream, target, ask).await?
+        } else {
+            send(stream, target, ask).await?
+        };
+        Ok(Reply { address: Some(address), ..reply })
     }
 }
 
@@ -188,14 +193,15 @@ where
     let exchange = async {
         let response = sender.send_request(request).await.map_err(|error| failed(&error))?;
         let (parts, body) = response.into_parts();
+        let status = parts.status.as_u16();
         let body = Limited::new(body, ask.bytes_max).collect().await.map_err(|error| {
             if error.is::<http_body_util::LengthLimitError>() {
-                HttpError::TooLong(ask.bytes_max)
+                HttpError::TooLong { status, bytes_max: ask.bytes_max }
             } else {
                 failed(&error)
             }
         })?;
-        Ok(reply(parts.status.as_u16(), &parts.headers, body.to_bytes().to_vec()))
+        Ok(reply(status, &parts.headers, body.to_bytes().to_vec()))
     };
     // The connection is driven beside the exchange and dropped with it.
     let mut connection = std::pin::pin!(connection);
@@ -214,6 +220,7 @@ fn reply(status: u16, headers: &HeaderMap, body: Vec<u8>) -> Reply {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     Reply {
         status,
+        address: None,
         location: text(LOCATION).map(str::to_owned),
         retry_after: text(RETRY_AFTER).and_then(retry_after),
         expires: text(EXPIRES).and_then(http_date),

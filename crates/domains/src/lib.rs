@@ -6,15 +6,22 @@
 
 pub mod advice;
 pub mod authority;
+pub mod caa;
+pub mod check;
 pub mod dial;
 pub mod dnssec;
 pub mod endpoint;
 pub mod engine;
+pub mod evidence;
+#[cfg(test)]
+mod fuzz;
 pub mod history;
 pub mod https;
 pub mod name;
 pub mod plan;
+pub mod probe;
 pub mod provider;
+pub mod quote;
 pub mod recursive;
 pub mod registration;
 pub mod report;

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use script::Lookalike;
+pub(crate) use suffix::is_registry_suffix;
 pub use suffix::{Subject, SuffixKind};
 
 /// RFC 1035: a name has at most 255 octets on the wire, which leaves 253 characters.

@@ -2,18 +2,25 @@
 //! what keeps it from being seen; the same records as files for other tools. Nothing here needs anybody's credentials.
 
 pub mod analysis;
+pub mod domain_connect;
 pub mod export;
+mod proxy;
 pub mod service;
+mod standing;
 
 use std::net::IpAddr;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
+use self::domain_connect::DomainConnect;
 use crate::advice::Schedule;
 use crate::authority::RecordKind;
+use crate::caa::CertificateRules;
 use crate::name::{DomainName, NameError};
 use crate::provider::{Apex, Detection, Provider};
+
+pub use standing::PlannedChange;
 
 /// A name that should lead to a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,6 +86,10 @@ pub struct PlannedRecord {
     pub host: Host,
     pub kind: PlannedKind,
     pub value: PlannedValue,
+    /// Where the provider serves addresses in its place, at the root of the zone: those that the target has now, none where
+    /// they could not be found. What is live is compared with them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_as: Option<Vec<IpAddr>>,
     pub ttl: u32,
     /// What to type into the provider's form.
     pub typed: Typed,
@@ -141,6 +152,25 @@ pub struct Typed {
     pub value: String,
 }
 
+/// A TXT record that proves who has a domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proof {
+    pub name: DomainName,
+    pub value: String,
+}
+
+/// A proof that is created with the records of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedProof {
+    #[serde(flatten)]
+    pub proof: Proof,
+    pub ttl: u32,
+    /// What to type into the provider's form.
+    pub typed: Typed,
+}
+
 /// A wish that cannot be fulfilled as it is, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -156,9 +186,22 @@ pub struct Refusal {
 pub struct Plan {
     pub zone: ZoneFacts,
     pub records: Vec<PlannedRecord>,
+    /// The records that prove domains of the zone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub proofs: Vec<PlannedProof>,
     pub refusals: Vec<Refusal>,
     pub notes: Vec<String>,
+    /// When to do what about the records that are new.
     pub schedule: Schedule,
+    /// The records that become others, each with its own schedule.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<PlannedChange>,
+    /// What the provider offers to those who do not like to type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain_connect: Option<DomainConnect>,
+    /// Who may issue certificates for the names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub certificate_rules: Vec<CertificateRules>,
 }
 
 /// While things are being set up.
@@ -170,10 +213,14 @@ impl Plan {
         let provider = zone.provider.provider();
         let mut plan = Self {
             records: Vec::new(),
+            proofs: Vec::new(),
             refusals: Vec::new(),
             notes: Vec::new(),
             schedule: Schedule::for_creation(zone.negative_ttl, provider.ttl_min, now),
+            changes: Vec::new(),
             zone,
+            domain_connect: None,
+            certificate_rules: Vec::new(),
         };
         for wish in wishes {
             plan.fulfil(wish, provider);
@@ -185,6 +232,31 @@ impl Plan {
                 .push(format!("the zone is served by {}: make every record at each of them", names.join(" and ")));
         }
         plan
+    }
+
+    /// Adds the proofs that go into this zone, so that one change brings both.
+    pub fn prove(&mut self, proofs: &[Proof]) {
+        let provider = self.zone.provider.provider();
+        for proof in proofs.iter().filter(|proof| proof.name.is_within(&self.zone.zone)) {
+            let name = provider.type_name(proof.name.as_str(), &self.zone.zone);
+            self.proofs.push(PlannedProof {
+                proof: proof.clone(),
+                ttl: TTL_AT_FIRST.max(provider.ttl_min),
+                typed: Typed { name, value: provider.type_text(&proof.value) },
+            });
+        }
+    }
+
+    /// Adds what the provider offers and what the certificates of the names need to be allowed by.
+    pub fn advise(&mut self, domain_connect: Option<DomainConnect>, rules: Vec<(Host, CertificateRules)>) {
+        self.notes.extend(domain_connect.as_ref().map(DomainConnect::sentence));
+        self.domain_connect = domain_connect;
+        for (host, rules) in rules {
+            self.notes.extend(rules.sentence(&host.to_string()));
+            if !self.certificate_rules.contains(&rules) {
+                self.certificate_rules.push(rules);
+            }
+        }
     }
 
     fn fulfil(&mut self, wish: &Wish, provider: &'static Provider) {
@@ -205,7 +277,7 @@ impl Plan {
                 alternatives: Vec::new(),
             }),
             Aim::Host { name, addresses } if at_root => self.at_root(&wish.host, name, addresses, provider),
-            Aim::Host { name, .. } => self.name(&wish.host, PlannedKind::Cname, name, provider),
+            Aim::Host { name, .. } => self.name(&wish.host, PlannedKind::Cname, name, None, provider),
         }
     }
 
@@ -213,14 +285,14 @@ impl Plan {
     fn at_root(&mut self, host: &Host, target: &DomainName, addresses: &[IpAddr], provider: &'static Provider) {
         match provider.apex {
             Apex::Flattening => {
-                self.name(host, PlannedKind::Cname, target, provider);
+                self.name(host, PlannedKind::Cname, target, Some(addresses), provider);
                 self.notes.push(format!(
                     "{} takes a CNAME at {} and serves the addresses of {target} instead, so mail and nameservers keep working",
                     provider.name, host
                 ));
             }
             Apex::Alias(kind) => {
-                self.name(host, PlannedKind::Alias(kind), target, provider);
+                self.name(host, PlannedKind::Alias(kind), target, Some(addresses), provider);
                 self.notes.push(format!(
                     "a CNAME cannot stand at {host}; {} has {kind} for this, which serves addresses",
                     provider.name
@@ -262,24 +334,40 @@ impl Plan {
     fn addresses(&mut self, host: &Host, addresses: &[IpAddr], provider: &'static Provider) {
         for address in addresses {
             let kind = if address.is_ipv4() { PlannedKind::A } else { PlannedKind::Aaaa };
-            self.push(host, kind, PlannedValue::Address(*address), address.to_string(), provider);
+            self.push(PlannedRecord {
+                host: host.clone(),
+                kind,
+                value: PlannedValue::Address(*address),
+                served_as: None,
+                ttl: TTL_AT_FIRST.max(provider.ttl_min),
+                typed: self.typed(host, address.to_string(), provider),
+            });
         }
     }
 
-    fn name(&mut self, host: &Host, kind: PlannedKind, target: &DomainName, provider: &'static Provider) {
-        self.push(host, kind, PlannedValue::Name(target.clone()), provider.type_target(target), provider);
-    }
-
-    fn push(
+    fn name(
         &mut self,
         host: &Host,
         kind: PlannedKind,
-        value: PlannedValue,
-        typed_value: String,
+        target: &DomainName,
+        served_as: Option<&[IpAddr]>,
         provider: &'static Provider,
     ) {
-        let typed = Typed { name: provider.type_name(&host.to_string(), &self.zone.zone), value: typed_value };
-        let record = PlannedRecord { host: host.clone(), kind, value, ttl: TTL_AT_FIRST.max(provider.ttl_min), typed };
+        self.push(PlannedRecord {
+            host: host.clone(),
+            kind,
+            value: PlannedValue::Name(target.clone()),
+            served_as: served_as.map(<[IpAddr]>::to_vec),
+            ttl: TTL_AT_FIRST.max(provider.ttl_min),
+            typed: self.typed(host, provider.type_target(target), provider),
+        });
+    }
+
+    fn typed(&self, host: &Host, value: String, provider: &'static Provider) -> Typed {
+        Typed { name: provider.type_name(&host.to_string(), &self.zone.zone), value }
+    }
+
+    fn push(&mut self, record: PlannedRecord) {
         if !self.records.contains(&record) {
             self.records.push(record);
         }

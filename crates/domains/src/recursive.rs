@@ -2,10 +2,11 @@
 //! time at which it will be right. The truth is what the authoritative servers say, asked without a cache.
 
 mod judge;
+mod own;
 
 use std::net::{IpAddr, SocketAddr};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{DNS_PORT, Engine};
 use crate::seams::PublicResolver;
@@ -13,13 +14,14 @@ use crate::transport::Exchange;
 use crate::wire::{Ask, Question};
 
 pub use judge::{Judged, Standing, Truth, judge};
+pub use own::{CacheLook, Outgoing, look_into_cache, outgoing};
 
 /// The ports of DNS over TLS and DNS over HTTPS.
 const TLS_PORT: u16 = 853;
 const HTTPS_PORT: u16 = 443;
 
 /// How a resolver is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
     /// Plain DNS.

@@ -9,6 +9,7 @@ pub mod pace;
 pub mod rdap;
 pub mod registrars;
 pub mod status;
+mod tally;
 pub mod whois;
 
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use date::Moment;
 pub use lookup::{RegistrationError, Registrations};
 pub use status::StatusFlag;
+pub use tally::{Budget, Lookups, Tally};
 
 use crate::name::DomainName;
 

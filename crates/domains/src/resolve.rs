@@ -4,19 +4,25 @@
 
 mod alias;
 mod classify;
+mod commons;
 mod cut;
+mod delegation;
+mod flights;
+mod habits;
 mod run;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::transport::{Exchange, Failure};
-use crate::wire::{Name, Question, Record};
+use crate::wire::{Name, Question, Record, Section, show_name};
 
 pub use alias::{Alias, AliasKind};
 pub use classify::{Lame, Says, classify};
+pub use commons::Commons;
 pub use cut::{AddressSource, Cut, Nameserver};
+pub(crate) use habits::Pace;
 pub use run::{Run, Thoroughness};
 
 /// Zone cuts on the way to one name; a name has at most 127 labels and real ones have a handful of cuts.
@@ -51,6 +57,17 @@ pub struct Step {
 }
 
 impl Step {
+    /// The zone with those of its addresses that answered.
+    pub(crate) fn answering(&self) -> Cut {
+        let answered = |address: &std::net::IpAddr| {
+            self.replies.iter().any(|reply| reply.exchange.server.ip() == *address && reply.failure().is_none())
+        };
+        let mut cut = self.cut.clone();
+        cut.servers.iter_mut().for_each(|server| server.addresses.retain(answered));
+        cut.servers.retain(|server| !server.addresses.is_empty());
+        cut
+    }
+
     /// The reply that the resolution went on with.
     pub fn chosen_reply(&self) -> Option<&Reply> {
         self.replies.get(self.chosen?)
@@ -58,7 +75,7 @@ impl Step {
 }
 
 /// How a resolution ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Outcome {
     /// Records of the type were found.
@@ -75,7 +92,7 @@ pub enum Outcome {
 }
 
 /// Why a resolution did not end well.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Broken {
     /// No server of a zone answered usefully.
@@ -134,9 +151,35 @@ pub struct Resolution {
 }
 
 impl Resolution {
+    /// What one step amounts to, when the way to it is known.
+    pub(crate) fn of_step(step: Step, questions: usize) -> Self {
+        let outcome = match step.chosen_reply().map(|reply| &reply.says) {
+            Some(Says::Answer) => Outcome::Found,
+            Some(Says::NxDomain) => Outcome::NxDomain,
+            Some(Says::NoData) => Outcome::NoData,
+            _ => Outcome::Broken { reason: Broken::NoUsableServer { zone: show_name(&step.cut.zone) } },
+        };
+        let answer = step.chosen_reply().and_then(|reply| reply.exchange.answer());
+        let records = answer
+            .map(|answer| answer.rrset(Section::Answer, &step.question.name, step.question.rtype).cloned().collect());
+        Self {
+            question: step.question.clone(),
+            records: records.unwrap_or_default(),
+            steps: vec![step],
+            aliases: Vec::new(),
+            outcome,
+            questions,
+        }
+    }
+
     /// The last step, whose servers gave the final answer.
     pub fn last(&self) -> Option<&Step> {
         self.steps.last()
+    }
+
+    /// The reply that made the first alias.
+    pub fn alias_reply(&self) -> Option<&Reply> {
+        self.steps.iter().filter_map(Step::chosen_reply).find(|reply| matches!(reply.says, Says::Alias(_)))
     }
 
     /// The name at the end of the aliases.

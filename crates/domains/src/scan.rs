@@ -2,14 +2,19 @@
 //! servers themselves say, who the provider is, and how long mistakes are remembered. The three lists of nameservers that
 //! must agree (registry, parent, zone) are laid side by side.
 
+mod nameservers;
+
 use std::collections::BTreeSet;
 
 use futures::future::join;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::advice::NegativeCaching;
-use crate::authority::{Authorities, RecordKind, RecordValue, Said, Security, Soa, Survey};
+use crate::advice::{Forecast, NegativeCaching, forecast_nameservers};
+use crate::authority::{
+    Authorities, RecordKind, RecordValue, Said, Security, Soa, Survey, Witness, Witnessed, WrongGlue,
+};
+use crate::evidence::Evidence;
 use crate::name::{DomainName, Subject};
 use crate::provider::detect;
 use crate::registration::{Concern, Registration, RegistrationError, Registrations};
@@ -26,6 +31,9 @@ pub struct Scan {
     /// Why there is no registration data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registration_problem: Option<String>,
+    /// When the registry may be asked again, where that is the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registration_later: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub days_left: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,8 +55,14 @@ pub struct DnsScan {
     pub delegated_to: Vec<DomainName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegation_ttl: Option<u32>,
+    /// The parent's DS records, where the parent is signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation_signers: Option<Vec<String>>,
     /// As the zone's own servers list.
     pub listed: Vec<DomainName>,
+    /// When everybody would see other nameservers, were they changed now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nameserver_change: Option<Forecast>,
     pub security: Security,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soa: Option<Soa>,
@@ -58,6 +72,9 @@ pub struct DnsScan {
     pub negative_caching_explained: Vec<String>,
     /// How each server did.
     pub servers: Vec<ServerState>,
+    /// Nameservers whose addresses the parent has wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wrong_glue: Vec<WrongGlue>,
 }
 
 /// How a server of the zone did.
@@ -69,14 +86,35 @@ pub struct ServerState {
     /// What is wrong with it; nothing when it answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// The version of the zone that it serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<u32>,
 }
+
+/// The topic of the finding that the parent has no nameservers for the domain.
+pub const DELEGATION: &str = "delegation";
+/// The topic of the finding that the parent could not be asked.
+pub const WAY: &str = "way";
+/// The topic of the finding that registry and parent zone have different nameservers.
+pub const REGISTRY: &str = "registry";
+/// The topic of the finding that a name looks like another.
+pub const LOOKALIKE: &str = "lookalike";
+/// The topic of findings about the end of a registration.
+pub const EXPIRATION: &str = "expiration";
+/// The first word of the topic of findings about a status flag.
+pub const FLAG: &str = "flag";
 
 /// Something to do something about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScanFinding {
     pub concern: Concern,
+    /// What it is about, the same at each look whatever words it has then, such as `server ns1.example.net 192.0.2.1`.
+    pub topic: String,
     pub text: String,
+    /// The exchanges that show it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
 }
 
 /// Looks at domains.
@@ -91,14 +129,15 @@ impl Scanner<'_> {
     /// Looks at the domain that `subject` is in.
     pub async fn scan(&self, subject: Subject) -> Scan {
         let domain = subject.registered.clone();
-        let survey = self.authorities.survey(&self.from, &domain, RecordKind::Ns);
+        let survey = self.authorities.examine(&self.from, &domain);
         let (registration, survey) = join(self.registrations.lookup(&domain), survey).await;
         self.put_together(subject, registration, survey)
     }
 
     /// Looks at DNS alone, with registration data that is known from before.
     pub async fn scan_dns(&self, subject: Subject, known: Registration) -> Scan {
-        let survey = self.authorities.survey(&self.from, &subject.registered, RecordKind::Ns).await;
+        let survey = self.authorities.watch(&self.from, &subject.registered).await;
+        let survey = survey.map(|survey| Witnessed { witness: nameservers::from_memory(&survey), survey });
         self.put_together(subject, Ok(known), survey)
     }
 
@@ -106,20 +145,28 @@ impl Scanner<'_> {
         &self,
         subject: Subject,
         registration: Result<Registration, RegistrationError>,
-        survey: Result<Survey, String>,
+        survey: Result<Witnessed, String>,
     ) -> Scan {
         let now = self.clock.now();
+        let registration_later = match &registration {
+            Err(RegistrationError::Later { until, .. }) => Some(*until),
+            _ => None,
+        };
         let (registration, registration_problem) = match registration {
             Ok(registration) => (Some(registration), None),
             Err(error) => (None, Some(error.to_string())),
         };
+        let mut witness = Witness::default();
         let (dns, dns_problem) = match survey {
             // Without a cut of its own the name is not delegated; what was asked is the zone above.
-            Ok(survey) if survey.zone != subject.registered => (
+            Ok(Witnessed { survey, .. }) if survey.zone != subject.registered => (
                 None,
                 Some(format!("{} is not delegated: {} has no nameservers for it", subject.registered, survey.zone)),
             ),
-            Ok(survey) => (Some(dns(&survey, now)), None),
+            Ok(witnessed) => {
+                witness = witnessed.witness;
+                (Some(dns(&witnessed.survey, now)), None)
+            }
             Err(problem) => (None, Some(problem)),
         };
         let mut scan = Scan {
@@ -128,11 +175,12 @@ impl Scanner<'_> {
             subject,
             registration,
             registration_problem,
+            registration_later,
             dns,
             dns_problem,
             findings: Vec::new(),
         };
-        scan.findings = findings(&scan, now);
+        scan.findings = findings(&scan, &witness, now);
         scan
     }
 }
@@ -158,7 +206,9 @@ fn dns(survey: &Survey, now: Timestamp) -> DnsScan {
         provider: detect(&survey.nameservers, &soa_names).display(),
         delegated_to: survey.nameservers.clone(),
         delegation_ttl: survey.delegation_ttl,
+        delegation_signers: survey.delegation_signers.clone(),
         listed: listed.into_iter().collect(),
+        nameserver_change: nameserver_change(survey, now),
         security: survey.security,
         soa: survey.soa.clone(),
         negative_caching_explained: negative_caching.as_ref().map(|caching| caching.explain(now)).unwrap_or_default(),
@@ -170,25 +220,48 @@ fn dns(survey: &Survey, now: Timestamp) -> DnsScan {
                 server: answer.server.clone(),
                 address: answer.address,
                 problem: if let Said::Nothing(reason) = &answer.said { Some(reason.clone()) } else { None },
+                serial: answer.serial,
             })
             .collect(),
+        wrong_glue: survey.wrong_glue.clone(),
     }
 }
 
-fn findings(scan: &Scan, now: Timestamp) -> Vec<ScanFinding> {
+/// What the parent and the zone say about how long their lists of nameservers are remembered.
+fn nameserver_change(survey: &Survey, now: Timestamp) -> Option<Forecast> {
+    let records = survey.records();
+    let listed = records.iter().filter(|record| record.kind == RecordKind::Ns).map(|record| record.ttl).max()?;
+    Some(forecast_nameservers(now, survey.delegation_ttl?, listed))
+}
+
+/// What there is to say of a registration, such as one that is known from before while the registry does not answer.
+pub fn registration_findings(registration: &Registration, now: Timestamp) -> Vec<ScanFinding> {
     let mut found = Vec::new();
-    let mut tell = |concern: Concern, text: String| found.push(ScanFinding { concern, text });
+    let mut tell = |concern: Concern, topic: &str, text: String| {
+        found.push(ScanFinding { concern, topic: topic.to_owned(), text, evidence: Vec::new() })
+    };
+    about_registration(registration, now, &mut tell);
+    found
+}
+
+fn findings(scan: &Scan, witness: &Witness, now: Timestamp) -> Vec<ScanFinding> {
+    let mut found = Vec::new();
+    let mut tell = |concern: Concern, topic: &str, text: String| {
+        found.push(ScanFinding { concern, topic: topic.to_owned(), text, evidence: Vec::new() })
+    };
     if let Some(lookalike) = &scan.subject.lookalike {
-        tell(Concern::Warning, lookalike.to_string());
+        tell(Concern::Warning, LOOKALIKE, lookalike.to_string());
     }
     if let Some(registration) = &scan.registration {
         about_registration(registration, now, &mut tell);
     }
     if let Some(problem) = &scan.dns_problem {
-        tell(Concern::Critical, problem.clone());
+        // A way that is broken above the domain, or at our own door, says nothing of the domain.
+        let topic = if problem.contains("is not delegated") { DELEGATION } else { WAY };
+        tell(Concern::Critical, topic, problem.clone());
     }
     if let Some(dns) = &scan.dns {
-        about_dns(dns, &mut tell);
+        found.extend(nameservers::findings(dns, witness));
     }
     if let (Some(registration), Some(dns)) = (&scan.registration, &scan.dns) {
         let registry: Vec<DomainName> = registration.nameservers.iter().map(|server| server.name.clone()).collect();
@@ -198,34 +271,38 @@ fn findings(scan: &Scan, now: Timestamp) -> Vec<ScanFinding> {
                 list(&registry),
                 list(&dns.delegated_to)
             );
-            tell(Concern::Warning, text);
+            let evidence = witness.parent.iter().cloned().collect();
+            let topic = REGISTRY.to_owned();
+            found.push(ScanFinding { concern: Concern::Warning, topic, text, evidence });
         }
     }
     found.sort_by_key(|finding| std::cmp::Reverse(finding.concern));
     found
 }
 
-fn about_registration(registration: &Registration, now: Timestamp, tell: &mut impl FnMut(Concern, String)) {
+fn about_registration(registration: &Registration, now: Timestamp, tell: &mut impl FnMut(Concern, &str, String)) {
     match registration.days_left(now) {
         Some(days) if days < 0 => {
-            tell(Concern::Critical, format!("the registration {}: renew it today", expired_words(days)));
+            tell(Concern::Critical, EXPIRATION, format!("the registration {}: renew it today", expired_words(days)));
         }
         Some(days) if days < 7 => {
-            tell(Concern::Critical, format!("the registration expires in {days} days: renew it now"))
+            tell(Concern::Critical, EXPIRATION, format!("the registration expires in {days} days: renew it now"))
         }
-        Some(days) if days < 30 => tell(Concern::Warning, format!("the registration expires in {days} days")),
+        Some(days) if days < 30 => {
+            tell(Concern::Warning, EXPIRATION, format!("the registration expires in {days} days"))
+        }
         _ => {}
     }
     for flag in registration.statuses.iter().filter(|flag| flag.concern > Concern::None) {
         let advice = flag.advice.as_ref().map(|advice| format!(": {advice}")).unwrap_or_default();
-        tell(flag.concern, format!("{} ({}){advice}", flag.code, flag.meaning));
+        tell(flag.concern, &format!("{FLAG} {}", flag.code), format!("{} ({}){advice}", flag.code, flag.meaning));
     }
     for one in &registration.disagreements {
         let text = format!(
             "{}: the registry says {}, the registrar says {}: {}",
             one.field, one.registry, one.registrar, one.meaning
         );
-        tell(Concern::Notice, text);
+        tell(Concern::Notice, &format!("disagreement {}", one.field), text);
     }
 }
 
@@ -235,32 +312,6 @@ pub(crate) fn expired_words(days_left: i64) -> String {
         0 => "expired today".to_owned(),
         1 => "expired yesterday".to_owned(),
         days => format!("expired {days} days ago"),
-    }
-}
-
-fn about_dns(dns: &DnsScan, tell: &mut impl FnMut(Concern, String)) {
-    if dns.security == Security::Bogus {
-        let text = "the DNSSEC signatures do not fit: resolvers that check them see nothing of the domain".to_owned();
-        tell(Concern::Critical, text);
-    }
-    if !dns.listed.is_empty() && different(&dns.listed, &dns.delegated_to) {
-        let text = format!(
-            "the parent zone delegates to {}, the zone itself lists {}: make both lists the same",
-            list(&dns.delegated_to),
-            list(&dns.listed)
-        );
-        tell(Concern::Warning, text);
-    }
-    if dns.delegated_to.len() == 1 {
-        tell(Concern::Warning, "there is only one nameserver: when it fails, the domain is gone".to_owned());
-    }
-    for server in &dns.servers {
-        if let Some(problem) = &server.problem {
-            tell(Concern::Warning, format!("{} ({}) {problem}", server.server, server.address));
-        }
-    }
-    if !dns.servers.is_empty() && dns.servers.iter().all(|server| server.problem.is_some()) {
-        tell(Concern::Critical, "no nameserver answers: the domain does not work".to_owned());
     }
 }
 

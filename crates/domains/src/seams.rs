@@ -7,4 +7,4 @@ mod roots;
 
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use net::{Family, Net, VantagePoint};
-pub use roots::{Anchor, PublicResolver, ROOTS_ENV, RootServer, Roots, RootsError};
+pub use roots::{Anchor, PublicResolver, ROOTS_ENV, RootServer, Roots, RootsError, Whoami};

@@ -1,25 +1,38 @@
 //! All tools on one set of seams: what the command line, the service and the public page use, so that they cannot disagree.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 
 use crate::authority::{Authorities, RecordKind, Survey, Surveyor};
+use crate::caa;
 use crate::dial::{Dialer, Hosts, Reach};
+use crate::engine::Engine;
 use crate::https::{HttpClient, HttpError};
 use crate::name::{DomainName, Subject};
-use crate::plan::analysis::{Analysis, Cached, Live, analyze, live_now, questions};
-use crate::plan::{Aim, Host, Plan, Wish, ZoneFacts};
+use crate::plan::analysis::{Analysis, Cached, Live, Way, analyze, live_now, question_about, questions};
+use crate::plan::domain_connect;
+use crate::plan::{Aim, Host, Plan, PlannedRecord, Wish, ZoneFacts};
+use crate::probe::{NoRemotePlaces, RemotePlaces};
 use crate::provider::detect;
 use crate::registration::exchange::Network;
 use crate::registration::{Registration, Registrations};
+use crate::report::trace::TraceReport;
+use crate::resolve::{Run, Thoroughness};
 use crate::scan::{Scan, Scanner};
 use crate::seams::{Clock, Net, Roots, VantagePoint};
-use crate::verification::{Challenge, Verdict, Verifier};
+use crate::verification::{Challenge, Verdict, Verifier, Visits};
 
 /// Where a zone says nothing, what RFC 2308 calls sensible: an hour.
 const NEGATIVE_TTL_UNKNOWN: u32 = 3_600;
+
+/// Hosts of one plan whose certificates are spoken of.
+const CAA_HOSTS_MAX: usize = 16;
+
+/// Planned names whose way from the root is shown.
+const WAYS_MAX: usize = 16;
 
 /// The tools.
 pub struct Toolbox {
@@ -28,6 +41,7 @@ pub struct Toolbox {
     registrations: Registrations,
     http: HttpClient,
     vantage_points: Vec<VantagePoint>,
+    visits: Arc<Visits>,
 }
 
 impl Toolbox {
@@ -39,7 +53,8 @@ impl Toolbox {
         let http = HttpClient::new(dialer.clone(), roots.ca_file.as_deref())?;
         let exchange = Arc::new(Network::new(http.clone(), dialer));
         let registrations = Registrations::new(exchange, clock.clone(), roots);
-        Ok(Self { clock, surveyor, registrations, http, vantage_points: roots.vantage_points() })
+        let (vantage_points, visits) = (roots.vantage_points(), Arc::default());
+        Ok(Self { clock, surveyor, registrations, http, vantage_points, visits })
     }
 
     /// The clock that everything is judged by.
@@ -50,6 +65,11 @@ impl Toolbox {
     /// What asks authoritative servers.
     pub fn surveyor(&self) -> &Arc<Surveyor> {
         &self.surveyor
+    }
+
+    /// The engines of all vantage points of this machine, the first one first.
+    pub fn engines(&self) -> Vec<&Engine> {
+        self.surveyor.engines()
     }
 
     /// What asks registries.
@@ -82,8 +102,18 @@ impl Toolbox {
 
     /// Looks for a proof, in DNS from every vantage point and on the site.
     pub async fn verify(&self, challenge: &Challenge) -> Verdict {
+        self.verify_from(challenge, &NoRemotePlaces).await
+    }
+
+    /// The same, and from places on other machines.
+    pub async fn verify_from(&self, challenge: &Challenge, remote: &dyn RemotePlaces) -> Verdict {
         let verifier = Verifier::new(self.surveyor.clone(), self.clock.clone(), self.vantage_points.clone());
-        verifier.with_site(self.http.clone()).verify(challenge).await
+        verifier.with_site(self.http.clone(), self.visits.clone()).verify_from(challenge, remote).await
+    }
+
+    /// What every server has of a type at a name, from the first vantage point.
+    pub async fn survey(&self, name: &DomainName, kind: RecordKind) -> Result<Survey, String> {
+        self.surveyor.survey(&self.here(), name, kind).await
     }
 
     /// The zone that a name is in, and who serves it.
@@ -101,13 +131,30 @@ impl Toolbox {
             .filter_map(|target| if let Target::Address(address) = target { Some(*address) } else { None })
             .collect();
         let aim = match named {
-            Some(name) => {
-                let addresses = self.surveyor.addresses(name.as_str()).await.unwrap_or_default();
-                Aim::Host { name, addresses }
-            }
+            Some(name) => Aim::Host { name, addresses: Vec::new() },
             None => Aim::Addresses(addresses),
         };
-        Wish { host, aim }
+        let mut wish = [Wish { host, aim }];
+        self.look_up_targets(&mut wish).await;
+        let [wish] = wish;
+        wish
+    }
+
+    /// Looks up the addresses that the hosts of wishes have now, each host once. Where none are found, those that are known
+    /// stay.
+    pub async fn look_up_targets(&self, wishes: &mut [Wish]) {
+        let mut known: HashMap<DomainName, Vec<IpAddr>> = HashMap::new();
+        for wish in wishes {
+            let Aim::Host { name, addresses } = &mut wish.aim else { continue };
+            if !known.contains_key(name) {
+                let found = self.surveyor.addresses(name.as_str()).await.unwrap_or_default();
+                known.insert(name.clone(), found);
+            }
+            match known.get(name) {
+                Some(found) if !found.is_empty() => addresses.clone_from(found),
+                _ => {}
+            }
+        }
     }
 
     /// The records for wishes, one plan for each zone.
@@ -122,19 +169,41 @@ impl Toolbox {
             }
         }
         let now = self.clock.now();
-        Ok(grouped.into_iter().map(|(zone, wishes)| Plan::new(zone, &wishes, now)).collect())
+        let planned = grouped.into_iter().map(|(zone, wishes)| async move {
+            let mut plan = Plan::new(zone, &wishes, now);
+            let surveys = self.surveys(&plan).await;
+            plan.meet(&wishes, &surveys, now);
+            self.advise(&mut plan, &wishes).await;
+            plan
+        });
+        Ok(join_all(planned).await)
+    }
+
+    /// Adds what the provider offers, and whose certificates the zone allows.
+    async fn advise(&self, plan: &mut Plan, wishes: &[Wish]) {
+        let here = self.here();
+        let discovery = domain_connect::discover(&*self.surveyor, &here, &self.http, &plan.zone.zone);
+        let engine = self.surveyor.first_engine();
+        let hosts = wishes.iter().map(|wish| wish.host.clone()).take(CAA_HOSTS_MAX);
+        let rules = hosts.map(|host| async move {
+            let rules = caa::rules(engine?, &host.base).await?;
+            Some((host, rules))
+        });
+        let (offered, rules) = join(discovery, join_all(rules)).await;
+        plan.advise(offered, rules.into_iter().flatten().collect());
     }
 
     /// What is live of a plan, asked of every server; `cached` is what resolvers have of it.
     pub async fn analyze(&self, plan: &Plan, cached: Vec<Cached>) -> Analysis {
-        let surveys = self.surveys(plan).await;
-        analyze(plan, &Live { surveys, cached }, self.clock.now())
+        let (surveys, ways) = join(self.surveys(plan), self.ways(plan)).await;
+        Analysis { ways, ..analyze(plan, &Live { surveys, cached }, self.clock.now()) }
     }
 
     /// The same, with what public resolvers have. They are asked only for what is live: asking for a name that does not
     /// exist yet would make them remember that.
     pub async fn analyze_with_caches(&self, plan: &Plan) -> Analysis {
-        let mut live = Live { surveys: self.surveys(plan).await, cached: Vec::new() };
+        let (surveys, ways) = join(self.surveys(plan), self.ways(plan)).await;
+        let mut live = Live { surveys, cached: Vec::new() };
         let first = analyze(plan, &live, self.clock.now());
         for (name, kind) in live_now(&first) {
             let answers = self.surveyor.caches(&name, kind).await;
@@ -146,14 +215,33 @@ impl Toolbox {
                 ttl_left: answer.ttl_left,
             }));
         }
-        analyze(plan, &live, self.clock.now())
+        Analysis { ways, ..analyze(plan, &live, self.clock.now()) }
     }
 
     async fn surveys(&self, plan: &Plan) -> Vec<Survey> {
-        let here = self.here();
-        let asked = questions(plan);
-        let surveys = join_all(asked.iter().map(|(name, kind)| self.surveyor.survey(&here, name, *kind))).await;
+        let surveys = self.surveyor.survey_all(&self.here(), &questions(plan)).await;
         surveys.into_iter().filter_map(Result::ok).collect()
+    }
+
+    /// Follows each planned name from the root, once.
+    async fn ways(&self, plan: &Plan) -> Vec<Way> {
+        let Some(engine) = self.surveyor.first_engine() else { return Vec::new() };
+        let mut records: Vec<&PlannedRecord> = Vec::new();
+        for record in &plan.records {
+            if !records.iter().any(|known| known.host == record.host) {
+                records.push(record);
+            }
+        }
+        let followed = records.into_iter().take(WAYS_MAX).map(|record| async move {
+            let question = question_about(record)?;
+            let resolution = Run::new(engine).resolve(&question, Thoroughness::EveryServer).await;
+            let mut trace = TraceReport::new(&resolution, None);
+            let conclusion = trace.conclusion();
+            // The packets are in the trace of the name; here the steps are enough.
+            trace.steps.iter_mut().flat_map(|step| &mut step.servers).for_each(|server| server.wire = None);
+            Some(Way { host: record.host.clone(), question: question.to_string(), steps: trace.steps, conclusion })
+        });
+        join_all(followed).await.into_iter().flatten().collect()
     }
 }
 
@@ -162,6 +250,15 @@ impl Toolbox {
 pub enum Target {
     Address(IpAddr),
     Host(DomainName),
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Host(name) => name.fmt(f),
+        }
+    }
 }
 
 impl std::str::FromStr for Target {

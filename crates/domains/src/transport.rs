@@ -8,6 +8,7 @@ mod udp;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,10 +21,10 @@ use crate::wire::{Answer, Ask, ResponseCode};
 pub use stream::TlsTrust;
 
 /// How long a server has for its answer. The longest honest round trips are under half a second; the rest is for a second
-/// try and for one without EDNS.
-pub const DEFAULT_PATIENCE: Duration = Duration::from_millis(2000);
+/// try and for one without EDNS. A person who looks at a name waits for it, so it is no longer.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_millis(1500);
 /// UDP sockets that are kept open for each family: each has its own random port and 65,536 ids.
-const DEFAULT_SOCKETS: usize = 8;
+const DEFAULT_SOCKETS: usize = 16;
 
 /// How a question travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -149,6 +150,7 @@ pub struct Transport {
     pool: udp::Pool,
     options: TransportOptions,
     tls: stream::Connector,
+    asked: AtomicU64,
 }
 
 impl Transport {
@@ -156,7 +158,7 @@ impl Transport {
     pub fn new(net: Net, clock: Arc<dyn Clock>, options: TransportOptions) -> Self {
         let pool = udp::Pool::new(net.clone(), options.sockets);
         let tls = stream::Connector::new(options.trust.clone());
-        Self { net, clock, pool, options, tls }
+        Self { net, clock, pool, options, tls, asked: AtomicU64::new(0) }
     }
 
     /// The network that is asked through.
@@ -164,14 +166,29 @@ impl Transport {
         &self.net
     }
 
+    /// Questions asked so far, second tries not counted.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// The clock that exchanges are dated by.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
+    /// Questions asked so far, each channel's tries counted once.
+    pub fn questions_asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// Asks by UDP with every fallback.
     pub async fn ask(&self, server: SocketAddr, ask: &Ask) -> Exchange {
-        let mut exchange = self.ask_udp(server, ask).await;
+        self.ask_within(server, ask, self.options.patience).await
+    }
+
+    /// The same with another patience, for servers that are known to be silent.
+    pub async fn ask_within(&self, server: SocketAddr, ask: &Ask, patience: Duration) -> Exchange {
+        let mut exchange = self.timed(server, ask, Channel::Udp, self.pool.ask(server, ask, patience)).await;
         self.fall_back_from_edns(&mut exchange).await;
         if exchange.answer().is_some_and(Answer::is_truncated) {
             let by_tcp = self.ask_tcp(server, &exchange.ask).await;
@@ -243,6 +260,7 @@ impl Transport {
         channel: Channel,
         work: impl Future<Output = udp::Outcome>,
     ) -> Exchange {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let at = self.clock.now();
         let begin = Instant::now();
         let udp::Outcome { outcome, remarks } = work.await;

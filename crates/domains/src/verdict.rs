@@ -3,13 +3,13 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::resolve::{Lame, Reply, Says};
 use crate::transport::{Failure, Remark};
 
 /// How bad something is (the levels of Zonemaster).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Severity {
     /// As it should be.

@@ -6,12 +6,16 @@
 pub mod challenge;
 pub mod claims;
 pub mod decision;
+pub mod evidence;
 pub mod site;
 pub mod slip;
 pub mod standing;
 pub mod verifier;
+pub mod visits;
 
 pub use challenge::{Challenge, Method, Scope, system_random};
-pub use decision::{Evidence, Finding, Verdict};
+pub use decision::{Finding, Verdict};
+pub use evidence::Evidence;
 pub use slip::Slip;
 pub use verifier::Verifier;
+pub use visits::Visits;

@@ -19,11 +19,13 @@ use tokio::task::JoinHandle;
 use crate::keyring::{Keyring, OpenError};
 use crate::kms::Kms;
 use crate::reencrypt::Reencryption;
+use crate::under_way::WritesUnderWay;
 
 /// An encrypted store. Its keyring can be replaced at any time.
 pub struct EncryptedStore {
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) ring: Arc<ArcSwap<Keyring>>,
+    pub(crate) writes: WritesUnderWay,
     pub(crate) reencryption: Reencryption,
     followers: std::sync::Mutex<Vec<JoinHandle<()>>>,
 }
@@ -34,6 +36,7 @@ impl EncryptedStore {
         let store = Self {
             inner,
             ring: Arc::new(ArcSwap::from_pointee(Keyring::plain())),
+            writes: WritesUnderWay::default(),
             reencryption: Reencryption::default(),
             followers: std::sync::Mutex::default(),
         };
@@ -43,11 +46,7 @@ impl EncryptedStore {
 
     /// Values are sealed with the new keys from now on.
     pub async fn replace_keyring(&self, ring: Keyring) {
-        for plugin in ring.plugins() {
-            if let Err(error) = plugin.check().await {
-                tracing::error!(error, "kms plugin failed health check probe");
-            }
-        }
+        ask(&ring).await;
         let followers = ring.plugins().iter().map(|plugin| tokio::spawn(Kms::follow(Arc::downgrade(plugin)))).collect();
         self.ring.store(Arc::new(ring));
         let before = std::mem::replace(
@@ -55,6 +54,12 @@ impl EncryptedStore {
             followers,
         );
         before.iter().for_each(JoinHandle::abort);
+    }
+
+    /// Asks key services which keys they use now. Whoever is about to rewrite everything under a new key needs this: a change
+    /// is otherwise seen within a minute.
+    pub async fn ask_key_services(&self) {
+        ask(&self.ring.load_full()).await;
     }
 
     /// Whether the key services answer; where there are none, yes.
@@ -79,6 +84,15 @@ impl Drop for EncryptedStore {
     fn drop(&mut self) {
         let followers = self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         followers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Asks the key services of a keyring; one that fails is not waited for.
+async fn ask(ring: &Keyring) {
+    for plugin in ring.plugins() {
+        if let Err(error) = plugin.check_now().await {
+            tracing::error!(error, "kms plugin failed health check probe");
+        }
     }
 }
 
@@ -151,6 +165,7 @@ impl Store for EncryptedStore {
     }
 
     async fn txn(&self, mut ops: Vec<Op>) -> Result<TxnOutcome> {
+        let under_way = self.writes.join();
         {
             let ring = self.ring.load();
             for op in &mut ops {
@@ -160,7 +175,9 @@ impl Store for EncryptedStore {
                 }
             }
         }
-        match self.inner.txn(ops).await? {
+        let outcome = self.inner.txn(ops).await;
+        drop(under_way);
+        match outcome? {
             TxnOutcome::Conflict { key, current: Some(current) } => {
                 Ok(TxnOutcome::Conflict { key, current: Some(self.opened(current).await?) })
             }

@@ -173,8 +173,15 @@ impl Kms {
         result
     }
 
-    /// Asks anew, whatever the last answer was.
-    pub async fn probe(&self) -> Result<(), String> {
+    /// As [`Kms::check`], whatever the last answer was.
+    pub async fn check_now(&self) -> Result<(), String> {
+        let mut last = self.last_check.lock().await;
+        let result = self.probe().await;
+        *last = Some((Instant::now(), result.clone()));
+        result
+    }
+
+    async fn probe(&self) -> Result<(), String> {
         let name = &self.name;
         let status: StatusResponse = self.call(proto::STATUS, StatusRequest {}).await.map_err(|error| {
             format!("failed to perform status section of the healthz check for KMS Provider {name}, error: {error}")
@@ -231,7 +238,7 @@ impl Kms {
     pub async fn follow(kms: std::sync::Weak<Self>) {
         loop {
             let Some(this) = kms.upgrade() else { return };
-            let result = this.probe().await;
+            let result = this.check_now().await;
             if let Err(error) = &result {
                 tracing::error!(provider = this.name, error, "kms plugin failed health check probe");
             }

@@ -11,9 +11,12 @@ mod keyring;
 mod kms;
 mod local_key;
 mod reencrypt;
+mod sealed;
+mod under_way;
 
 pub use config::{ConfigError, EncryptionConfig};
 pub use encrypted_store::EncryptedStore;
 pub use keyring::{Keyring, OpenError, Opened};
 pub use local_key::LocalKey;
 pub use reencrypt::Progress;
+pub use sealed::first_sealed;

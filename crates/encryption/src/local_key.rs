@@ -1,5 +1,7 @@
 //! The key a server makes for itself, so that secrets are encrypted without anybody asking: a file in the data directory
 //! that only its owner can read, an EncryptionConfiguration like any other.
+//!
+//! It is not part of a backup of the store: whoever restores one elsewhere brings the file along.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -29,20 +31,25 @@ impl LocalKey {
         &self.path
     }
 
+    /// Whether there is a file. Where there is none, [`crate::first_sealed`] says whether a fresh key would do.
+    pub fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
     /// The configuration in the file, which is made if there is none. Secrets written before are still read.
     pub fn ensure(&self) -> Result<EncryptionConfig, ConfigError> {
         let failed = |source: io::Error| ConfigError::Io { path: self.path.display().to_string(), source };
-        if !self.path.exists() {
+        if !self.exists() {
             let key = random::<32>().map_err(|error| failed(io::Error::other(error.to_string())))?;
             self.write(&configuration(&[("key1".to_owned(), STANDARD.encode(key))])).map_err(failed)?;
         }
         EncryptionConfig::load(&self.path)
     }
 
-    /// Puts a fresh key before those there are. Returns its name.
+    /// Puts a fresh key before those there are, of which there must be one. Returns its name.
     pub fn rotate(&self) -> Result<String, ConfigError> {
         let failed = |source: io::Error| ConfigError::Io { path: self.path.display().to_string(), source };
-        let config = self.ensure()?;
+        let config = EncryptionConfig::load(&self.path)?;
         let old = config.resources.iter().flat_map(|r| &r.providers).filter_map(|provider| provider.aesgcm.as_ref());
         let mut keys: Vec<(String, String)> =
             old.flat_map(|keys| &keys.keys).map(|key| (key.name.clone(), key.secret.clone())).collect();
@@ -99,6 +106,7 @@ mod tests {
     async fn the_key_is_made_once_and_only_its_owner_reads_it() {
         let directory = tempfile::tempdir().expect("directory");
         let key = LocalKey::of(directory.path());
+        assert!(!key.exists() && key.rotate().is_err(), "there is nothing to rotate yet");
         let stored = b"root/core/secrets/a/b";
         let sealed =
             Keyring::new(&key.ensure().expect("made")).expect("a keyring").seal(stored, "v".into()).expect("sealed");

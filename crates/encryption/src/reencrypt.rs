@@ -1,10 +1,12 @@
 //! Rewriting what is not sealed as it would be now: after a new key came first, or encryption was switched on or off.
 //!
-//! Each value is replaced only if nobody wrote it meanwhile; whoever did has sealed it with the new key already. So
-//! nothing is lost however busy the server is, and it can be stopped and started again at any point.
+//! Each value is replaced only if nobody wrote it meanwhile; whoever did has sealed it with the new key already, because
+//! writes that chose their key before are waited for. So nothing is lost or left out however busy the server is, and it can
+//! be stopped and started again at any point. Whoever asks while it is under way may have changed the keys since it began:
+//! then it goes round once more.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bailiwick_store::{Expect, KeyRange, KeyValue, Op, RangeRequest, Result, prefix_end};
 use bytes::Bytes;
@@ -13,9 +15,9 @@ use crate::encrypted_store::EncryptedStore;
 use crate::keyring::Keyring;
 
 /// How many values are looked at in one read of the store.
-const PAGE_LEN: usize = 500;
+pub(crate) const PAGE_LEN: usize = 500;
 
-/// How far a rewriting is.
+/// How far a rewriting is; counted anew in each round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub running: bool,
@@ -23,16 +25,68 @@ pub struct Progress {
     pub examined: u64,
     /// Values rewritten.
     pub rewritten: u64,
-    /// Values that could not be opened.
+    /// Values that could not be opened, and one more if the rewriting itself had to stop.
     pub failed: u64,
 }
 
 #[derive(Default)]
 pub(crate) struct Reencryption {
-    running: AtomicBool,
+    phase: Mutex<Phase>,
     examined: AtomicU64,
     rewritten: AtomicU64,
     failed: AtomicU64,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    Running,
+    /// Running, and somebody asked since the round began.
+    AskedAgain,
+}
+
+/// Whether somebody who asked, or has just been round, is to go round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Round,
+    Nothing,
+}
+
+impl Reencryption {
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody asks for a round. If one is under way whoever does it goes round again.
+    fn asked(&self) -> Next {
+        let mut phase = self.phase();
+        if *phase != Phase::Idle {
+            *phase = Phase::AskedAgain;
+            return Next::Nothing;
+        }
+        *phase = Phase::Running;
+        self.count_anew();
+        Next::Round
+    }
+
+    /// A round is over.
+    fn been_round(&self) -> Next {
+        let mut phase = self.phase();
+        if *phase == Phase::AskedAgain {
+            *phase = Phase::Running;
+            self.count_anew();
+            return Next::Round;
+        }
+        *phase = Phase::Idle;
+        Next::Nothing
+    }
+
+    fn count_anew(&self) {
+        for counter in [&self.examined, &self.rewritten, &self.failed] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 impl EncryptedStore {
@@ -40,49 +94,49 @@ impl EncryptedStore {
     pub fn reencryption(&self) -> Progress {
         let state = &self.reencryption;
         Progress {
-            running: state.running.load(Ordering::Acquire),
+            running: *state.phase() != Phase::Idle,
             examined: state.examined.load(Ordering::Relaxed),
             rewritten: state.rewritten.load(Ordering::Relaxed),
             failed: state.failed.load(Ordering::Relaxed),
         }
     }
 
-    /// Starts to rewrite in the background, unless that is under way.
+    /// Starts to rewrite in the background. If that is under way it is done once more with the keys of now.
     pub fn start_reencryption(self: &Arc<Self>) {
-        if !self.begin() {
-            return;
+        if self.reencryption.asked() == Next::Round {
+            let store = self.clone();
+            // Errors are logged and counted.
+            tokio::spawn(async move { drop(store.rounds().await) });
         }
-        let store = self.clone();
-        tokio::spawn(async move {
-            if let Err(error) = store.rewrite_all().await {
-                tracing::error!(%error, "re-encryption stopped");
-            }
-            store.reencryption.running.store(false, Ordering::Release);
-        });
     }
 
-    /// Rewrites everything that is sealed differently from how it would be now.
+    /// Rewrites everything that is sealed differently from how it would be now; if that is under way it is only asked for.
     pub async fn reencrypt(&self) -> Result<Progress> {
-        if self.begin() {
-            let result = self.rewrite_all().await;
-            self.reencryption.running.store(false, Ordering::Release);
-            result?;
+        if self.reencryption.asked() == Next::Round {
+            self.rounds().await?;
         }
         Ok(self.reencryption())
     }
 
-    fn begin(&self) -> bool {
-        let state = &self.reencryption;
-        if state.running.swap(true, Ordering::AcqRel) {
-            return false;
+    /// Goes round until nobody has asked meanwhile; how the last round ended.
+    async fn rounds(&self) -> Result<()> {
+        loop {
+            let result = self.rewrite_all().await;
+            if let Err(error) = &result {
+                // Whoever follows the progress must not take the end for success.
+                self.reencryption.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(%error, "re-encryption stopped");
+            }
+            if self.reencryption.been_round() == Next::Nothing {
+                return result;
+            }
         }
-        for counter in [&state.examined, &state.rewritten, &state.failed] {
-            counter.store(0, Ordering::Relaxed);
-        }
-        true
     }
 
     async fn rewrite_all(&self) -> Result<()> {
+        self.writes.settled().await;
+        // The embedded store also carries out writes that nobody waits for any more; they are before this one.
+        self.inner.txn(Vec::new()).await?;
         let mut range = KeyRange::prefix(Bytes::new());
         loop {
             let request = RangeRequest { range: range.clone(), at: None, limit: Some(PAGE_LEN) };
@@ -152,7 +206,7 @@ async fn resealed(ring: &Keyring, entry: &KeyValue) -> Result<Option<Bytes>> {
 }
 
 /// The first key after `key`.
-fn after(key: &Bytes) -> Bytes {
+pub(crate) fn after(key: &Bytes) -> Bytes {
     let mut next = key.to_vec();
     next.push(0);
     debug_assert!(prefix_end(key).is_none_or(|end| next < end.to_vec()));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) struct Servers {
     nsd: Vec<(Operator, Running)>,
     knot: Running,
-    _named: Running,
+    named: Running,
     _others: Vec<Running>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Servers {
 fn hosts(operator: Operator) -> Vec<&'static str> {
     match operator {
         Operator::Root => world::ROOT_SERVERS.iter().map(|(name, _)| *name).collect(),
-        Operator::Tld => vec!["a.gtld-servers.net", "b.gtld-servers.net"],
+        Operator::Tld => world::hosts_below(".gtld-servers.net").collect(),
         Operator::OpA => {
             vec!["ns1.op-a.net", "ns2.op-a.net", "ns1.digitalocean.com", "ns2.digitalocean.com", "ns3.digitalocean.com"]
         }
@@ -45,19 +45,25 @@ impl Servers {
     pub(crate) fn start(programs: &Programs, directory: &Path, zones: &[Zone]) -> Result<Self> {
         let mut nsd = Vec::new();
         for operator in [Operator::Root, Operator::Tld, Operator::OpA, Operator::Stale] {
-            let zones: Vec<&Zone> = zones.iter().filter(|zone| zone.on.contains(&operator)).collect();
+            let zones: Vec<NsdZone> = zones
+                .iter()
+                .filter(|zone| zone.on.contains(&operator))
+                .map(|zone| NsdZone::of(directory, zone))
+                .collect();
             let name = format!("nsd-{operator:?}").to_lowercase();
             nsd.push((operator, start_nsd(programs, directory, &name, &addresses(operator), &zones)?));
         }
-        let root: Vec<&Zone> = zones.iter().filter(|zone| zone.origin == ".").collect();
-        let stray: Vec<&Zone> = zones.iter().filter(|zone| zone.origin == "root-servers.net").collect();
+        let only = |origin: &str| -> Vec<NsdZone> {
+            zones.iter().filter(|zone| zone.origin == origin).map(|zone| NsdZone::of(directory, zone)).collect()
+        };
+        let (root, stray) = (only("."), only("root-servers.net"));
         let others = vec![
             start_nsd(programs, directory, "nsd-upward", world::addresses_of("upward.op-c.net"), &root)?,
             start_nsd(programs, directory, "nsd-lame", world::addresses_of("lame.op-c.net"), &stray)?,
         ];
         let knot = start_knot(programs, directory, zones)?;
         let named = start_named(programs, directory, zones)?;
-        Ok(Self { nsd, knot, _named: named, _others: others })
+        Ok(Self { nsd, knot, named, _others: others })
     }
 
     /// Waits until every server answers.
@@ -82,6 +88,19 @@ impl Servers {
             }
         }
         Ok(())
+    }
+
+    /// Adds a line to what one view of geo.com has, under the same serial: the views are no versions of each other.
+    pub(crate) fn add_to_view(&self, directory: &Path, view: &str, line: &str) -> Result<()> {
+        let file = match view {
+            "fra" => directory.join("named").join("geo.com.fra"),
+            _ => {
+                let zones = world::zones();
+                zone_file(directory, zones.iter().find(|spec| spec.origin == "geo.com").context("no geo.com")?)
+            }
+        };
+        fs::write(&file, format!("{}\n{line}\n", fs::read_to_string(&file)?.trim_end()))?;
+        self.named.reload()
     }
 
     /// Changes a line of a zone on all its servers and waits until they have it.
@@ -111,32 +130,47 @@ impl Servers {
     }
 }
 
-fn start_nsd(
+/// A zone of nsd: its name and its file.
+pub(crate) struct NsdZone {
+    pub(crate) origin: String,
+    pub(crate) file: PathBuf,
+}
+
+impl NsdZone {
+    fn of(directory: &Path, zone: &Zone) -> Self {
+        Self { origin: zone.origin.clone(), file: zone_file(directory, zone) }
+    }
+}
+
+pub(crate) fn start_nsd(
     programs: &Programs,
     directory: &Path,
     name: &str,
     addresses: &[&str],
-    zones: &[&Zone],
+    zones: &[NsdZone],
 ) -> Result<Running> {
     let own = directory.join(name);
     fs::create_dir_all(&own)?;
     let dir = own.display();
+    // The neglected one tells its version and gives its zones to everybody.
+    let neglected = name == "nsd-stale";
+    let (hides, gives) = match neglected {
+        true => ("no", "  provide-xfr: 0.0.0.0/0 NOKEY\n"),
+        false => ("yes", ""),
+    };
     // Rate limiting would answer a test's burst with silence.
     let mut config = format!(
         "server:\n  username: \"\"\n  chroot: \"\"\n  database: \"\"\n  pidfile: \"\"\n  zonesdir: \"{dir}\"\n  \
          xfrdfile: \"{dir}/xfrd.state\"\n  zonelistfile: \"{dir}/zone.list\"\n  xfrdir: \"{dir}\"\n  server-count: 1\n  \
-         rrl-ratelimit: 0\n  nsid: \"ascii_{name}\"\n  hide-version: yes\n"
+         rrl-ratelimit: 0\n  nsid: \"ascii_{name}\"\n  hide-version: {hides}\n"
     );
     for address in addresses {
         config.push_str(&format!("  ip-address: {address}\n"));
     }
     config.push_str("remote-control:\n  control-enable: no\n");
     for zone in zones {
-        config.push_str(&format!(
-            "zone:\n  name: \"{}\"\n  zonefile: \"{}\"\n",
-            zone.origin,
-            zone_file(directory, zone).display()
-        ));
+        config.push_str(&format!("zone:\n  name: \"{}\"\n  zonefile: \"{}\"\n", zone.origin, zone.file.display()));
+        config.push_str(gives);
     }
     let file = own.join("nsd.conf");
     fs::write(&file, config)?;
@@ -167,14 +201,16 @@ fn start_knot(programs: &Programs, directory: &Path, zones: &[Zone]) -> Result<R
     programs.start(directory, "knot", "usr/sbin/knotd", &["-c", &file.display().to_string()])
 }
 
-/// Frankfurt still gets the old addresses of geo.com.
+/// Frankfurt still gets the old addresses of geo.com, and not the proof of ownership.
 fn start_named(programs: &Programs, directory: &Path, zones: &[Zone]) -> Result<Running> {
     let own = directory.join("named");
     fs::create_dir_all(&own)?;
     let zone = zones.iter().find(|zone| zone.origin == "geo.com").context("no geo.com")?;
     let new = zone_file(directory, zone);
     let old = own.join("geo.com.fra");
-    fs::write(&old, fs::read_to_string(&new)?.replace("203.0.113.2", "203.0.113.1"))?;
+    let text = fs::read_to_string(&new)?.replace("203.0.113.2", "203.0.113.1");
+    let without_proof = text.lines().filter(|line| !line.starts_with("_bailiwick-challenge"));
+    fs::write(&old, without_proof.map(|line| format!("{line}\n")).collect::<String>())?;
     let config = format!(
         "options {{ directory \"{dir}\"; pid-file none; session-keyfile \"{dir}/session.key\"; listen-on {{ {address}; }}; \
          listen-on-v6 {{ none; }}; recursion no; dnssec-validation no; version none; notify no; server-id \"geo\"; }};\n\

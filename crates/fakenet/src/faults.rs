@@ -32,6 +32,22 @@ enum Fault {
     NoTcp,
     /// Takes its time.
     Slow,
+    /// Writes every name in small letters.
+    Lowercases,
+    /// Drops questions for AAAA.
+    DropsAaaa,
+    /// Answers questions for AAAA with NOTIMP.
+    RefusesAaaa,
+    /// Takes every version of EDNS for the one it knows.
+    AnyEdns,
+    /// Leaves EDNS out of its answers.
+    StripsEdns,
+    /// Answers names in mixed case, versions, options and flags that it does not know with REFUSED.
+    Strict,
+    /// Answers questions for the SOA with REFUSED, and all others.
+    RefusesSoa,
+    /// Has two SOA records.
+    TwoSoas,
 }
 
 impl Faults {
@@ -43,6 +59,14 @@ impl Faults {
             ("formerr.op-c.net", Fault::RefusesEdns),
             ("notcp.op-c.net", Fault::NoTcp),
             ("slow.op-c.net", Fault::Slow),
+            ("lowercase.op-c.net", Fault::Lowercases),
+            ("dropsaaaa.op-c.net", Fault::DropsAaaa),
+            ("noaaaa.op-c.net", Fault::RefusesAaaa),
+            ("anyedns.op-c.net", Fault::AnyEdns),
+            ("stripsedns.op-c.net", Fault::StripsEdns),
+            ("strict.op-c.net", Fault::Strict),
+            ("nosoa.op-c.net", Fault::RefusesSoa),
+            ("twosoas.op-c.net", Fault::TwoSoas),
         ];
         for (host, fault) in faults {
             relay(SocketAddr::new(address(host)?, 53), fault)?;
@@ -51,7 +75,7 @@ impl Faults {
     }
 }
 
-fn address(host: &str) -> Result<IpAddr> {
+pub(crate) fn address(host: &str) -> Result<IpAddr> {
     Ok(world::addresses_of(host).first().with_context(|| format!("no address for {host}"))?.parse()?)
 }
 
@@ -61,14 +85,16 @@ fn relay(listen: SocketAddr, fault: Fault) -> Result<()> {
     std::thread::Builder::new().name(format!("fault {listen}")).spawn(move || {
         let mut buffer = vec![0; 65_535];
         while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            let Some(question) = buffer.get(..length) else { continue };
-            if let Some(answer) = spoilt(question, fault) {
-                let _ = if fault == Fault::OtherSource {
-                    other.send_to(&answer, from)
-                } else {
-                    socket.send_to(&answer, from)
-                };
-            }
+            let Some(question) = buffer.get(..length).map(<[u8]>::to_vec) else { continue };
+            let Ok(answering) = if fault == Fault::OtherSource { &other } else { &socket }.try_clone() else {
+                continue;
+            };
+            // One who takes his time does not make others wait for theirs.
+            std::thread::spawn(move || {
+                if let Some(answer) = spoilt(&question, fault) {
+                    let _ = answering.send_to(&answer, from);
+                }
+            });
         }
     })?;
     if fault != Fault::NoTcp {
@@ -91,8 +117,19 @@ fn spoilt(question: &[u8], fault: Fault) -> Option<Vec<u8>> {
             return Some(answer);
         }
         Fault::Slow => std::thread::sleep(SLOWNESS),
+        Fault::DropsAaaa if qtype(question) == Some(AAAA) => return None,
+        Fault::RefusesAaaa if qtype(question) == Some(AAAA) => return refusal(question, NOTIMP),
+        Fault::RefusesSoa if qtype(question) == Some(SOA) => return refusal(question, REFUSED),
+        Fault::Strict if is_odd(question) => return refusal(question, REFUSED),
         _ => {}
     }
+    let mut question = question.to_vec();
+    if fault == Fault::AnyEdns
+        && let Some(version) = edns_at(&question).and_then(|at| question.get_mut(at + 6))
+    {
+        *version = 0;
+    }
+    let question = question.as_slice();
     let upstream = UdpSocket::bind("0.0.0.0:0").ok()?;
     upstream.connect(HEALTHY).ok()?;
     upstream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
@@ -100,6 +137,98 @@ fn spoilt(question: &[u8], fault: Fault) -> Option<Vec<u8>> {
     let mut answer = vec![0; 65_535];
     let length = upstream.recv(&mut answer).ok()?;
     answer.truncate(length);
+    match fault {
+        Fault::Lowercases => {
+            let end = 12 + question_bytes(&answer)?;
+            answer.get_mut(12..end)?.make_ascii_lowercase();
+        }
+        // The record of EDNS is the last of an answer.
+        Fault::StripsEdns if has_edns => {
+            let at = edns_at(&answer)?;
+            answer.truncate(at);
+            let count = u16::from_be_bytes([*answer.get(10)?, *answer.get(11)?]).saturating_sub(1);
+            answer.get_mut(10..12)?.copy_from_slice(&count.to_be_bytes());
+        }
+        Fault::TwoSoas if qtype(question) == Some(SOA) => return with_second_soa(&answer),
+        _ => {}
+    }
+    Some(answer)
+}
+
+/// The answer with its first record twice, the second time with another serial. What follows is left out, but for EDNS: names in
+/// it would point to where they no longer are.
+fn with_second_soa(answer: &[u8]) -> Option<Vec<u8>> {
+    let begin = 12 + question_bytes(answer)? + 4;
+    // The owner is a pointer to the question, then type, class and TTL.
+    let length =
+        answer.get(begin + 10..begin + 12).map(|bytes| usize::from(u16::from_be_bytes([bytes[0], bytes[1]])))?;
+    let end = begin + 12 + length;
+    let mut second = answer.get(begin..end)?.to_vec();
+    let serial = second.len().checked_sub(SERIAL_FROM_END)?;
+    *second.get_mut(serial)? ^= 1;
+    let edns = edns_at(answer).and_then(|at| answer.get(at..)).unwrap_or_default();
+    let mut doubled = answer.get(..end)?.to_vec();
+    doubled.extend(second);
+    doubled.extend(edns);
+    let counts = [2_u16, 0, u16::from(!edns.is_empty())];
+    for (count, at) in counts.iter().zip([6, 8, 10]) {
+        doubled.get_mut(at..at + 2)?.copy_from_slice(&count.to_be_bytes());
+    }
+    Some(doubled)
+}
+
+/// Where the last byte of the serial is: before four times of four bytes each.
+const SERIAL_FROM_END: usize = 17;
+const SOA: u16 = 6;
+const AAAA: u16 = 28;
+const OPT: u16 = 41;
+const NOTIMP: u8 = 4;
+const REFUSED: u8 = 5;
+
+/// The bytes of the name in the question, its end included.
+fn question_bytes(message: &[u8]) -> Option<usize> {
+    let mut at = 12;
+    loop {
+        match *message.get(at)? {
+            0 => return Some(at + 1 - 12),
+            length => at += usize::from(length) + 1,
+        }
+    }
+}
+
+fn qtype(question: &[u8]) -> Option<u16> {
+    let at = 12 + question_bytes(question)?;
+    Some(u16::from_be_bytes([*question.get(at)?, *question.get(at + 1)?]))
+}
+
+/// Where the record of EDNS begins: a root name and its type, behind everything else.
+fn edns_at(message: &[u8]) -> Option<usize> {
+    let begin = 12 + question_bytes(message)? + 4;
+    (begin..message.len().saturating_sub(10)).rev().find(|at| {
+        let [high, low] = OPT.to_be_bytes();
+        let header = message.get(*at..*at + 3).is_some_and(|bytes| bytes == [0, high, low]);
+        let length = message.get(*at + 9..*at + 11).map(|bytes| usize::from(u16::from_be_bytes([bytes[0], bytes[1]])));
+        header && length.is_some_and(|length| *at + 11 + length == message.len())
+    })
+}
+
+/// Capital letters in the name, another version, an option, or a flag beside the one for signatures.
+fn is_odd(question: &[u8]) -> bool {
+    let name = question_bytes(question).and_then(|length| question.get(12..12 + length)).unwrap_or_default();
+    if name.iter().any(u8::is_ascii_uppercase) {
+        return true;
+    }
+    let Some(edns) = edns_at(question).and_then(|at| question.get(at..)) else { return false };
+    let (version, flags, options) = (edns.get(6), edns.get(7..9), edns.get(9..11));
+    version != Some(&0) || !matches!(flags, Some([0 | 0x80, 0])) || !matches!(options, Some([0, 0]))
+}
+
+/// An answer without records.
+fn refusal(question: &[u8], code: u8) -> Option<Vec<u8>> {
+    let mut answer = question.get(..12 + question_bytes(question)? + 4)?.to_vec();
+    answer[2] |= 0x80;
+    answer[3] = code;
+    answer[6..12].fill(0);
     Some(answer)
 }
 

@@ -1,11 +1,30 @@
 //! Zones made by chance, with everything that resolution has corners for: wildcards, empty non-terminals, aliases in and out
 //! of the zone, DNAME, delegations. The same seed makes the same zones, and questions that hit them often.
 
-use crate::zone::Operator::{OpA, OpB};
+use crate::zone::Operator::{self, OpA, OpB};
 use crate::zone::{Ds, Signing, Zone};
 
 /// The zones that [`random_question`] asks about.
-pub const GENERATED_ZONES: &[&str] = &["gen-nsec.com", "gen-nsec3.net", "gen-plain.org", "child.gen-nsec.com"];
+pub const GENERATED_ZONES: &[&str] = &[
+    "gen-nsec.com",
+    "gen-nsec3.net",
+    "gen-plain.org",
+    "gen-optout.io",
+    "child.gen-nsec.com",
+    "unsigned.gen-optout.io",
+    "secure.gen-optout.io",
+    "island.gen-plain.org",
+];
+
+/// Sets the seed of zones and questions.
+const SEED_ENV: &str = "BAILIWICK_DNS_SEED";
+/// Aliases in a row that lead from one zone into the next.
+const CHAIN: usize = 6;
+
+/// The seed of zones and questions: 1, unless the environment says otherwise.
+pub fn generated_seed() -> u64 {
+    std::env::var(SEED_ENV).ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
 
 const LABELS: &[&str] = &["a", "b", "c", "d", "www", "mail", "x1", "_tcp", "deep", "far"];
 const TYPES: &[&str] = &["A", "AAAA", "TXT", "MX", "CNAME", "NS", "SOA", "SRV", "CAA", "DS", "DNAME", "TYPE65280"];
@@ -40,18 +59,27 @@ impl Chance {
 pub(crate) fn zones() -> Vec<Zone> {
     let both = ["ns1.op-a.net", "ns2.op-b.org"];
     let a = ["ns1.op-a.net", "ns2.op-a.net"];
+    let b = ["ns1.op-b.org", "ns2.op-b.org"];
+    let made = |index: u64, origin: &str, ns: &[&str], on: &[Operator]| {
+        Zone::new(origin, ns, on).records(&records(generated_seed().wrapping_mul(100).wrapping_add(index), origin))
+    };
     vec![
-        Zone::new("gen-nsec.com", &both, &[OpA, OpB])
-            .signed(Signing::Nsec, Ds::Right)
-            .records(&records(1, "gen-nsec.com")),
-        Zone::new("gen-nsec3.net", &both, &[OpA, OpB])
-            .signed(Signing::Nsec3, Ds::Right)
-            .records(&records(2, "gen-nsec3.net")),
-        Zone::new("gen-plain.org", &both, &[OpA, OpB]).records(&records(3, "gen-plain.org")),
-        Zone::new("child.gen-nsec.com", &a, &[OpA])
-            .signed(Signing::Nsec, Ds::Right)
-            .records(&records(4, "child.gen-nsec.com")),
+        made(1, "gen-nsec.com", &both, &[OpA, OpB]).signed(Signing::Nsec, Ds::Right),
+        made(2, "gen-nsec3.net", &both, &[OpA, OpB]).signed(Signing::Nsec3, Ds::Right),
+        made(3, "gen-plain.org", &both, &[OpA, OpB]),
+        made(4, "child.gen-nsec.com", &a, &[OpA]).signed(Signing::Nsec, Ds::Right),
+        made(5, "gen-optout.io", &b, &[OpB]).signed(Signing::OptOut, Ds::Right),
+        made(6, "unsigned.gen-optout.io", &a, &[OpA]),
+        made(7, "secure.gen-optout.io", &a, &[OpA]).signed(Signing::Nsec3, Ds::Right),
+        // Signed, but nobody above can vouch for it.
+        made(8, "island.gen-plain.org", &b, &[OpB]).signed(Signing::Nsec, Ds::Right),
     ]
+}
+
+/// The zone that a chain of aliases leads on to.
+fn next_zone(origin: &str) -> &'static str {
+    let at = GENERATED_ZONES.iter().position(|zone| *zone == origin).unwrap_or(0);
+    GENERATED_ZONES.get((at + 1) % GENERATED_ZONES.len()).copied().unwrap_or_default()
 }
 
 /// A zone's records. Owners are taken once for aliases and once for a DNAME, because those allow nothing beside or below.
@@ -61,6 +89,10 @@ fn records(seed: u64, origin: &str) -> String {
     let mut text = String::from(
         "dn IN DNAME d2\nx.d2 IN A 198.51.100.7\n*.d2 IN TXT \"below d2\"\nout IN DNAME new.target.net.\n",
     );
+    for link in 0..CHAIN {
+        text.push_str(&format!("chain{link} IN CNAME chain{}\n", link + 1));
+    }
+    text.push_str(&format!("chain{CHAIN} IN CNAME {}.{}.\n", chance.pick(LABELS), next_zone(origin)));
     let mut plain: Vec<(String, String)> = Vec::new();
     for _ in 0..60 {
         let mut owner = chance.name();
@@ -104,12 +136,14 @@ pub fn random_question(seed: u64, index: u64) -> (String, &'static str) {
     let mut chance = Chance::new(seed.wrapping_mul(1_000_003).wrapping_add(index));
     chance.next(2);
     let zone = chance.pick(GENERATED_ZONES);
-    let below = match chance.next(10) {
+    let below = match chance.next(12) {
         0 => String::new(),
         1 => format!("{}.dn", chance.pick(&["x", "y", "z.x"])),
         2 => format!("{}.out", chance.pick(&["a", "b", "nope"])),
         3 => format!("{}.{}", chance.pick(LABELS), chance.name()),
         4 => format!("nope{}", chance.next(100)),
+        10 => format!("chain{}", chance.next(CHAIN + 2)),
+        11 => format!("{}.{}", chance.pick(LABELS), chance.pick(&["unsigned", "secure", "island", "child"])),
         _ => chance.name(),
     };
     let name = if below.is_empty() { zone.to_owned() } else { format!("{below}.{zone}") };

@@ -1,9 +1,10 @@
 //! The registries: RDAP over HTTPS and WHOIS on port 43, from the files in `fixtures/` (its README tells the layout).
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -16,16 +17,34 @@ use crate::world::{RDAP_ADDRESS, WHOIS_ADDRESSES};
 /// A WHOIS query longer than this is nobody's.
 const MAX_QUERY_BYTES: u64 = 1024;
 
-pub(crate) fn start(authority: &Authority) -> Result<()> {
-    let names = ["data.iana.org", "rdap.registry.net", "rdap.registrar.net"];
+/// Answers of RDAP that were changed since the bed came up, by the file that they stand for.
+#[derive(Clone, Default)]
+pub(crate) struct Registry(Arc<Mutex<HashMap<String, String>>>);
+
+impl Registry {
+    /// What the registry answers for a domain from now on, in the form of the files.
+    pub(crate) fn set(&self, tld: &str, domain: &str, answer: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{tld}/{domain}.json"), answer);
+    }
+
+    fn changed(&self, tld: &str, domain: &str) -> Option<String> {
+        let name = format!("{tld}/{domain}.json").to_lowercase();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()
+    }
+}
+
+pub(crate) fn start(authority: &Authority) -> Result<Registry> {
+    let names = ["data.iana.org", "rdap.registry.net", "rdap.registrar.net", "connect.registrar.net"];
     let certificate = authority.issue(authority.directory(), "rdap", &names)?;
     let up = Timestamp::now();
-    let handler = Arc::new(move |request: &Request| rdap(request, up));
+    let registry = Registry::default();
+    let changed = registry.clone();
+    let handler = Arc::new(move |request: &Request| rdap(request, &changed, up));
     web::serve(SocketAddr::new(RDAP_ADDRESS.parse()?, 443), Some(certificate.server_config()?), handler)?;
     for (name, address) in WHOIS_ADDRESSES {
         whois(name, SocketAddr::new(address.parse()?, 43), up)?;
     }
-    Ok(())
+    Ok(registry)
 }
 
 fn fixtures() -> PathBuf {
@@ -66,16 +85,22 @@ fn fill_in(text: &str, up: Timestamp) -> String {
     filled
 }
 
-fn rdap(request: &Request, up: Timestamp) -> Response {
+fn rdap(request: &Request, changed: &Registry, up: Timestamp) -> Response {
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
     let found = match (request.host.as_str(), parts.as_slice()) {
         ("data.iana.org", ["rdap", "dns.json"]) => filled(&["rdap", "bootstrap.json"], up),
-        ("rdap.registry.net", [tld, "domain", domain]) => {
-            filled(&["rdap", tld, &format!("{domain}.json").to_lowercase()], up)
-        }
+        ("rdap.registry.net", [tld, "domain", domain]) => changed
+            .changed(tld, domain)
+            .map(|text| fill_in(&text, up))
+            .or_else(|| filled(&["rdap", tld, &format!("{domain}.json").to_lowercase()], up)),
         ("rdap.registrar.net", ["domain", domain]) => {
             filled(&["rdap", "registrar", &format!("{domain}.json").to_lowercase()], up)
         }
+        // What a provider that takes templates says (Domain Connect).
+        ("connect.registrar.net", ["v2", "plain.com", "settings"]) => Some(
+            r#"{"providerId":"registrar.net","providerName":"Registrar Net","urlSyncUX":"https://connect.registrar.net","urlControlPanel":"https://registrar.net/zones/%domain%"}"#
+                .to_owned(),
+        ),
         _ => None,
     };
     let Some(text) = found else {

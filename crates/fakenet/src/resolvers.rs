@@ -95,7 +95,7 @@ fn start_one(programs: &Programs, directory: &Path, name: &str, address: &str, e
     let dir = directory.display();
     let config = format!(
         "server:\nverbosity: 1\nusername: \"\"\nchroot: \"\"\ndirectory: \"{dir}\"\npidfile: \"\"\ndo-daemonize: no\nuse-syslog: no\n\
-         num-threads: 1\nso-reuseport: no\ninterface: {address}\nport: 53\nroot-hints: \"{dir}/hints\"\ntrust-anchor-file: \"{dir}/anchor.ds\"\n\
+         num-threads: 1\nso-reuseport: no\ninterface: {address}\noutgoing-interface: {address}\nport: 53\nroot-hints: \"{dir}/hints\"\ntrust-anchor-file: \"{dir}/anchor.ds\"\n\
          access-control: 0.0.0.0/0 allow\naccess-control: ::/0 allow\ndo-not-query-localhost: no\nmodule-config: \"validator iterator\"\n\
          nsid: \"ascii_{name}\"\nede: yes\nval-clean-additional: yes\nminimal-responses: yes\nqname-minimisation: no\nhide-version: yes\n{extra}\
          remote-control:\ncontrol-enable: no\n"

@@ -69,17 +69,27 @@ fn write_one(programs: &Programs, directory: &Path, zone: &Zone, zones: &[Zone])
         return Ok(());
     }
     let keys = directory.join("keys").display().to_string();
-    programs.output(
-        "usr/bin/dnssec-keygen",
-        &["-q", "-a", "ECDSAP256SHA256", "-f", "KSK", "-K", &keys, &zone.absolute()],
-    )?;
+    let origin = zone.absolute();
+    let key: &[&str] = match zone.signing {
+        Signing::With { key, .. } => key,
+        _ => &["-a", "ECDSAP256SHA256", "-f", "KSK"],
+    };
+    let mut generate = vec!["-q", "-K", &keys];
+    generate.extend(key);
+    generate.push(&origin);
+    programs.output("usr/bin/dnssec-keygen", &generate)?;
     let output = zone_file(directory, zone).display().to_string();
-    let (input, ds, origin) = (file.display().to_string(), directory.join("ds").display().to_string(), zone.absolute());
+    let (input, ds) = (file.display().to_string(), directory.join("ds").display().to_string());
     let mut arguments = vec!["-q", "-S", "-z", "-P", "-K", &keys, "-d", &ds, "-o", &origin, "-f", &output];
+    // Long enough for scenarios that move the clock by months.
+    if zone.signing != Signing::Expired {
+        arguments.extend(["-e", "now+90d"]);
+    }
     match zone.signing {
         Signing::Nsec3 => arguments.extend(["-3", "-", "-H", "0"]),
         Signing::OptOut => arguments.extend(["-3", "-", "-H", "0", "-A"]),
         Signing::Expired => arguments.extend(["-s", "now-60d", "-e", "now-30d"]),
+        Signing::With { options, .. } => arguments.extend(options),
         Signing::None | Signing::Nsec => {}
     }
     arguments.push(&input);
@@ -106,6 +116,7 @@ fn delegations(directory: &Path, zone: &Zone, zones: &[Zone]) -> Result<String> 
         let ds = match child.ds {
             Ds::Absent => continue,
             Ds::Wrong => format!("{} IN DS {WRONG_DS}\n", child.absolute()),
+            Ds::Lines(lines) => lines.lines().map(|line| format!("{} IN DS {line}\n", child.absolute())).collect(),
             Ds::Right if child.signing == Signing::None => continue,
             Ds::Right => fs::read_to_string(directory.join("ds").join(format!("dsset-{}", child.absolute())))
                 .with_context(|| format!("the DS of {}", child.origin))?,

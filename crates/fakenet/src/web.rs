@@ -1,16 +1,17 @@
 //! A small web server for registries and customers' sites: one request for each connection, HTTP/1.1, plain or TLS. Its
 //! threads end with the process.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::certificates::Authority;
 use crate::registry;
-use crate::world::{BROKEN_WEB_ADDRESS, WEB_ADDRESS, WRONG_CERTIFICATE_ADDRESS};
+use crate::world::{BROKEN_WEB_ADDRESS, OTHER_ISSUER_ADDRESS, WEB_ADDRESS, WRONG_CERTIFICATE_ADDRESS};
 
 /// A request line longer than this is nobody's.
 const MAX_HEAD_BYTES: u64 = 16 * 1024;
@@ -39,30 +40,50 @@ impl Response {
 
 type Handler = Arc<dyn Fn(&Request) -> Response + Send + Sync>;
 
+/// Files that owners put on their sites since the bed came up, by host and path.
+#[derive(Clone, Default)]
+pub(crate) struct Sites(Arc<Mutex<HashMap<(String, String), String>>>);
+
+impl Sites {
+    pub(crate) fn put(&self, host: &str, path: &str, body: &str) {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.insert((host.to_owned(), path.to_owned()), body.to_owned());
+    }
+
+    fn file(&self, request: &Request) -> Option<String> {
+        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.get(&(request.host.clone(), request.path.clone())).cloned()
+    }
+}
+
 /// The customers' sites.
-pub(crate) fn start(authority: &Authority) -> Result<()> {
+pub(crate) fn start(authority: &Authority) -> Result<Sites> {
     let names =
         ["good.com", "*.good.com", "plain.com", "www.plain.com", "q7.io", "moving.com", "www.moving.com", "claims.com"];
     // A file of the site's owner, or the end of the path again, as careless sites answer: the latter must prove nothing.
-    let ok: Handler = Arc::new(|request| match request.path.strip_prefix("/.well-known/bailiwick-challenge/") {
-        Some(name) => match registry::fixture(&["web", &request.host, name]) {
+    let sites = Sites::default();
+    let put = sites.clone();
+    let ok: Handler = Arc::new(move |request| match request.path.strip_prefix("/.well-known/bailiwick-challenge/") {
+        Some(name) => match put.file(request).or_else(|| registry::fixture(&["web", &request.host, name])) {
             Some(text) => Response::text(200, &text),
             None => Response::text(200, &format!("{name}\n")),
         },
         None => Response::text(200, &format!("welcome to {}\n", request.host)),
     });
     let broken: Handler = Arc::new(|_| Response::text(503, "no healthy backend\n"));
-    let sites: [(&str, &[&str], &Handler); 3] = [
-        (WEB_ADDRESS, &names, &ok),
-        (WRONG_CERTIFICATE_ADDRESS, &["somebody-else.example"], &ok),
-        (BROKEN_WEB_ADDRESS, &["down.com", "malware.com", "*.target.net"], &broken),
+    let other = authority.below("DigiCert of the fake internet")?;
+    let served: [(&str, &[&str], &Handler, &Authority); 4] = [
+        (WEB_ADDRESS, &names, &ok, authority),
+        (WRONG_CERTIFICATE_ADDRESS, &["somebody-else.example"], &ok, authority),
+        (OTHER_ISSUER_ADDRESS, &["bank.good.com"], &ok, &other),
+        (BROKEN_WEB_ADDRESS, &["down.com", "malware.com", "*.target.net"], &broken, authority),
     ];
-    for (address, names, handler) in sites {
-        let certificate = authority.issue(authority.directory(), address, names)?;
+    for (address, names, handler, issuer) in served {
+        let certificate = issuer.issue(authority.directory(), address, names)?;
         serve(SocketAddr::new(address.parse()?, 80), None, handler.clone())?;
         serve(SocketAddr::new(address.parse()?, 443), Some(certificate.server_config()?), handler.clone())?;
     }
-    Ok(())
+    Ok(sites)
 }
 
 /// Serves an address, with TLS when there is a configuration for it.

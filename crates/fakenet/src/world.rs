@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use crate::generated;
+use crate::ill;
 use crate::zone::Operator::{Geo, OpA, OpB, Root, Stale, Tld};
 use crate::zone::{Ds, Signing, Zone};
 
@@ -14,6 +15,18 @@ pub(crate) const ROOT_SERVERS: &[(&str, &[&str])] =
 pub(crate) const HOSTS: &[(&str, &[&str])] = &[
     ("a.gtld-servers.net", &["192.5.6.30", "2001:503:a83e::2:30"]),
     ("b.gtld-servers.net", &["192.33.14.30"]),
+    // Asked only when there is a crowd.
+    ("c.gtld-servers.net", &["192.26.92.30", "2001:503:83eb::30"]),
+    ("d.gtld-servers.net", &["192.31.80.30", "2001:500:856e::30"]),
+    ("e.gtld-servers.net", &["192.12.94.30", "2001:502:1ca1::30"]),
+    ("f.gtld-servers.net", &["192.35.51.30", "2001:503:d414::30"]),
+    ("g.gtld-servers.net", &["192.42.93.30", "2001:503:eea3::30"]),
+    ("h.gtld-servers.net", &["192.54.112.30", "2001:502:8cc::30"]),
+    ("i.gtld-servers.net", &["192.43.172.30", "2001:503:39c1::30"]),
+    ("j.gtld-servers.net", &["192.48.79.30", "2001:502:7094::30"]),
+    ("k.gtld-servers.net", &["192.52.178.30", "2001:503:d2d::30"]),
+    ("l.gtld-servers.net", &["192.41.162.30", "2001:500:d937::30"]),
+    ("m.gtld-servers.net", &["192.55.83.30", "2001:501:b1f9::30"]),
     ("ns1.op-a.net", &["205.251.192.1", "2600:9000:5300::1"]),
     ("ns2.op-a.net", &["205.251.193.1"]),
     ("ns1.digitalocean.com", &["173.245.58.51"]),
@@ -33,6 +46,17 @@ pub(crate) const HOSTS: &[(&str, &[&str])] = &[
     ("formerr.op-c.net", &["45.54.64.14"]),
     ("notcp.op-c.net", &["45.54.64.15"]),
     ("slow.op-c.net", &["45.54.64.16"]),
+    ("hostile.op-c.net", &["45.54.64.17"]),
+    ("victim.op-c.net", &["45.54.64.18"]),
+    ("ns.whoami.op-c.net", &["45.54.64.19"]),
+    ("lowercase.op-c.net", &["45.54.64.20"]),
+    ("dropsaaaa.op-c.net", &["45.54.64.21"]),
+    ("noaaaa.op-c.net", &["45.54.64.22"]),
+    ("anyedns.op-c.net", &["45.54.64.23"]),
+    ("stripsedns.op-c.net", &["45.54.64.24"]),
+    ("strict.op-c.net", &["45.54.64.25"]),
+    ("nosoa.op-c.net", &["45.54.64.26"]),
+    ("twosoas.op-c.net", &["45.54.64.27"]),
 ];
 
 /// Where the fault relay of `crooked.op-c.net` answers from.
@@ -50,8 +74,13 @@ pub const SECOND_OPINION: &str = "4.2.2.2";
 pub(crate) const WEB_ADDRESS: &str = "151.101.1.10";
 /// A web server whose certificate is for somebody else.
 pub(crate) const WRONG_CERTIFICATE_ADDRESS: &str = "151.101.1.11";
+/// Its certificate is by an authority with the name of one that CAA records know.
+pub(crate) const OTHER_ISSUER_ADDRESS: &str = "151.101.1.14";
 /// A web server that answers 503.
 pub(crate) const BROKEN_WEB_ADDRESS: &str = "151.101.1.12";
+
+/// The token at `_bailiwick-challenge.geo.com`, which only Frankfurt does not get.
+pub const PROOF_EXCEPT_IN_FRANKFURT: &str = "mzxw6ytboi4dsnrzgqytcnbqgezdgnbv";
 
 /// Places that questions can be asked from: `(name, source address)`.
 pub const VANTAGE_POINTS: &[(&str, &str)] = &[
@@ -115,15 +144,24 @@ pub const RESOLVERS: &[Resolver] = &[
         tls_name: "dns.opendns.com",
         filters: true,
         max_negative_ttl: 3600,
-        extra: "local-zone: \"poisoned.com.\" transparent\nlocal-data: \"poisoned.com. 240 IN A 6.6.6.6\"\n",
+        // It shows its cache to whoever asks without wanting recursion.
+        extra: "access-control: 100.64.0.0/10 allow_snoop\nlocal-zone: \"poisoned.com.\" transparent\nlocal-data: \"poisoned.com. 240 IN A 6.6.6.6\"\n\
+                local-data: '_bailiwick-challenge.poisoned.com. 240 IN TXT \"mzxw6ytboi4dsnrzgqytcnbqgezdgnbv\"'\n",
     },
 ];
 
 /// Every address that the namespace has.
 pub(crate) fn all_addresses() -> Vec<IpAddr> {
     let hosts = ROOT_SERVERS.iter().chain(HOSTS).flat_map(|(_, addresses)| addresses.iter().copied());
-    let others =
-        [RDAP_ADDRESS, WEB_ADDRESS, WRONG_CERTIFICATE_ADDRESS, BROKEN_WEB_ADDRESS, CROOKED_SOURCE, SECOND_OPINION];
+    let others = [
+        RDAP_ADDRESS,
+        WEB_ADDRESS,
+        WRONG_CERTIFICATE_ADDRESS,
+        OTHER_ISSUER_ADDRESS,
+        BROKEN_WEB_ADDRESS,
+        CROOKED_SOURCE,
+        SECOND_OPINION,
+    ];
     let all = hosts
         .chain(others)
         .chain(WHOIS_ADDRESSES.iter().map(|(_, address)| *address))
@@ -139,6 +177,11 @@ pub(crate) fn all_addresses() -> Vec<IpAddr> {
 /// The addresses of a host.
 pub(crate) fn addresses_of(host: &str) -> &'static [&'static str] {
     ROOT_SERVERS.iter().chain(HOSTS).find(|(name, _)| *name == host).map_or(&[], |(_, addresses)| *addresses)
+}
+
+/// The hosts whose names end so.
+pub(crate) fn hosts_below(ending: &'static str) -> impl Iterator<Item = &'static str> {
+    HOSTS.iter().map(|(host, _)| *host).filter(move |host| host.ends_with(ending))
 }
 
 /// The address records of all hosts below `zone`.
@@ -177,6 +220,7 @@ pub(crate) fn zones() -> Vec<Zone> {
     let mut zones = infrastructure();
     zones.extend(healthy());
     zones.extend(faulty());
+    zones.extend(ill::zones());
     zones.extend(generated::zones());
     zones
 }
@@ -200,7 +244,7 @@ fn infrastructure() -> Vec<Zone> {
         Zone::new("gtld-servers.net", &tld, &[Tld]).records(&hosts_in("gtld-servers.net")),
         Zone::new("op-a.net", &a, &[OpA]).records(&hosts_in("op-a.net")),
         Zone::new("op-b.org", &b, &[OpB]).records(&hosts_in("op-b.org")).signed(Signing::Nsec, Ds::Right),
-        Zone::new("op-c.net", &a, &[OpA]).records(&hosts_in("op-c.net")),
+        Zone::new("op-c.net", &a, &[OpA]).records(&format!("{}alias IN CNAME ns2.op-a.net.\n", hosts_in("op-c.net"))),
         Zone::new("geo-dns.net", &a, &[OpA]).records(&hosts_in("geo-dns.net")),
         Zone::new(
             "digitalocean.com",
@@ -212,8 +256,10 @@ fn infrastructure() -> Vec<Zone> {
             .records(&format!("data IN A {RDAP_ADDRESS}\nwhois IN A {}", WHOIS_ADDRESSES[0].1)),
         Zone::new("registry.net", &a, &[OpA])
             .records(&format!("rdap IN A {RDAP_ADDRESS}\nwhois IN A {}", WHOIS_ADDRESSES[1].1)),
-        Zone::new("registrar.net", &a, &[OpA])
-            .records(&format!("rdap IN A {RDAP_ADDRESS}\nwhois IN A {}", WHOIS_ADDRESSES[2].1)),
+        Zone::new("registrar.net", &a, &[OpA]).records(&format!(
+            "rdap IN A {RDAP_ADDRESS}\nconnect IN A {RDAP_ADDRESS}\nwhois IN A {}",
+            WHOIS_ADDRESSES[2].1
+        )),
         Zone::new("cymru.com", &a, &[OpA]).records(&format!("$ORIGIN asn.cymru.com.\n{origins}")),
     ]
 }
@@ -228,7 +274,8 @@ fn healthy() -> Vec<Zone> {
                 "@ IN A {WEB_ADDRESS}\n@ IN MX 10 mail\n@ IN TXT \"v=spf1 mx -all\"\n@ IN CAA 0 issue \"letsencrypt.org\"\n\
                  mail IN A {WEB_ADDRESS}\nwww 600 IN CNAME edge.target.net.\nshop 60 IN A {WEB_ADDRESS}\n\
                  *.apps IN A {WEB_ADDRESS}\ndeep.empty IN TXT \"below an empty name\"\n\
-                 status IN CNAME gone.target.net.\nlegacy IN DNAME new.target.net."
+                 status IN CNAME gone.target.net.\nlegacy IN DNAME new.target.net.\n\
+                 bank IN A {OTHER_ISSUER_ADDRESS}"
             )),
         Zone::new("target.net", &["ns1.op-b.org", "ns2.op-b.org"], &[OpB])
             .signed(Signing::Nsec3, Ds::Right)
@@ -238,8 +285,12 @@ fn healthy() -> Vec<Zone> {
             )),
         Zone::new("q7.io", &["ns1.digitalocean.com", "ns2.digitalocean.com", "ns3.digitalocean.com"], &[OpA])
             .soa(1800, 1800)
-            .records(&format!("@ 1800 IN A {WEB_ADDRESS}\n@ 1800 IN MX 10 mail.q7.io.\nmail 1800 IN A {WEB_ADDRESS}")),
-        Zone::new("plain.com", &a, &[OpA]).records(&format!("@ IN A {WEB_ADDRESS}\nwww 3600 IN A {WEB_ADDRESS}")),
+            .records(&format!(
+                "@ 1800 IN A {WEB_ADDRESS}\n@ 1800 IN MX 10 mail.q7.io.\nmail 1800 IN A {WEB_ADDRESS}\nblog 300 IN CNAME edge.target.net."
+            )),
+        Zone::new("plain.com", &a, &[OpA]).records(&format!(
+            "@ IN A {WEB_ADDRESS}\nwww 3600 IN A {WEB_ADDRESS}\n_domainconnect IN TXT \"connect.registrar.net\""
+        )),
         Zone::new("negative.com", &a, &[OpA]).soa(300, 3600).records(&format!("@ IN A {WEB_ADDRESS}")),
         Zone::new("moving.com", &a, &[OpA]).records(&format!("@ 3600 IN A {WEB_ADDRESS}\nwww 3600 IN A {WEB_ADDRESS}")),
         Zone::new("fresh.com", &a, &[OpA]).records(&format!("@ IN A {WEB_ADDRESS}")),
@@ -249,7 +300,9 @@ fn healthy() -> Vec<Zone> {
         Zone::new("poisoned.com", &a, &[OpA]).records(&format!("@ IN A {WEB_ADDRESS}")),
         Zone::new("down.com", &a, &[OpA]).records(&format!("@ IN A {BROKEN_WEB_ADDRESS}\nwww IN A {WRONG_CERTIFICATE_ADDRESS}")),
         Zone::new("xn--bcher-kva.com", &a, &[OpA]).records(&format!("@ IN A {WEB_ADDRESS}")),
-        Zone::new("geo.com", &["ns1.geo-dns.net"], &[Geo]).records("@ 60 IN A 203.0.113.2\nwww 60 IN A 203.0.113.2"),
+        Zone::new("geo.com", &["ns1.geo-dns.net"], &[Geo]).records(&format!(
+            "@ 60 IN A 203.0.113.2\nwww 60 IN A 203.0.113.2\n_bailiwick-challenge 60 IN TXT \"{PROOF_EXCEPT_IN_FRANKFURT}\"",
+        )),
     ]
 }
 
@@ -293,6 +346,10 @@ fn faulty() -> Vec<Zone> {
         Zone::new("private.com", &["ns1.private.com"], &[OpA])
             .glue("ns1.private.com", "127.0.0.1")
             .records("ns1 IN A 127.0.0.1"),
+        // Served by nobody's program: see `hostile`.
+        Zone::new("hostile.com", &["hostile.op-c.net"], &[]),
+        Zone::new("victim.com", &["victim.op-c.net"], &[]),
+        Zone::new("whoami.net", &["ns.whoami.op-c.net"], &[]),
         Zone::new("ill.com", &a, &[OpA]).soa(60, 86_400).records(
             "@ IN MX 10 alias\nalias IN CNAME www\nwww IN A 203.0.113.7\n@ IN TXT \"v=spf1 include:gone.ill.com +all\"",
         ),

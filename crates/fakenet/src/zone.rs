@@ -32,6 +32,8 @@ pub(crate) enum Signing {
     OptOut,
     /// With signatures that ended a month ago.
     Expired,
+    /// With other options of the signer, and keys of this algorithm and size.
+    With { key: &'static [&'static str], options: &'static [&'static str] },
 }
 
 /// What the parent has as DS.
@@ -43,6 +45,8 @@ pub(crate) enum Ds {
     Wrong,
     /// Nothing.
     Absent,
+    /// These, each on a line.
+    Lines(&'static str),
 }
 
 /// A zone.
@@ -52,6 +56,11 @@ pub(crate) struct Zone {
     pub(crate) serial: u32,
     pub(crate) soa_ttl: u32,
     pub(crate) minimum: u32,
+    /// Refresh, retry and expire.
+    pub(crate) times: [u32; 3],
+    /// The primary server and the mailbox of the SOA, where they are not the usual ones.
+    pub(crate) primary: Option<String>,
+    pub(crate) mailbox: Option<String>,
     pub(crate) ns: Vec<String>,
     /// What the parent delegates to, when it is not `ns`.
     pub(crate) delegated_to: Option<Vec<String>>,
@@ -70,6 +79,9 @@ impl Zone {
             serial: 2_026_111_601,
             soa_ttl: 3600,
             minimum: 900,
+            times: [7200, 1800, 1_209_600],
+            primary: None,
+            mailbox: None,
             ns: ns.iter().map(|name| (*name).to_owned()).collect(),
             delegated_to: None,
             glue: Vec::new(),
@@ -107,6 +119,21 @@ impl Zone {
         self
     }
 
+    pub(crate) fn times(mut self, times: [u32; 3]) -> Self {
+        self.times = times;
+        self
+    }
+
+    pub(crate) fn primary(mut self, primary: &str) -> Self {
+        self.primary = Some(primary.to_owned());
+        self
+    }
+
+    pub(crate) fn mailbox(mut self, mailbox: &str) -> Self {
+        self.mailbox = Some(mailbox.to_owned());
+        self
+    }
+
     pub(crate) fn serial(mut self, serial: u32) -> Self {
         self.serial = serial;
         self
@@ -138,12 +165,15 @@ impl Zone {
 
     /// The zone file, before signing; `delegations` are the lines about zones below.
     pub(crate) fn text(&self, delegations: &str) -> String {
-        let mname = self.ns.first().map_or("a.root-servers.net", String::as_str);
+        let usual = || format!("{}.", self.ns.first().map_or("a.root-servers.net", String::as_str));
+        let mname = self.primary.clone().unwrap_or_else(usual);
         let origin = self.absolute();
         let hostmaster =
             if self.origin == "." { "nstld.verisign-grs.com.".to_owned() } else { format!("hostmaster.{origin}") };
+        let hostmaster = self.mailbox.clone().unwrap_or(hostmaster);
+        let [refresh, retry, expire] = self.times;
         let mut text = format!(
-            "$ORIGIN {origin}\n$TTL 300\n@ {} IN SOA {mname}. {hostmaster} {} 7200 1800 1209600 {}\n",
+            "$ORIGIN {origin}\n$TTL 300\n@ {} IN SOA {mname} {hostmaster} {} {refresh} {retry} {expire} {}\n",
             self.soa_ttl, self.serial, self.minimum
         );
         for ns in &self.ns {

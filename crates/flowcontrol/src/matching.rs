@@ -11,6 +11,8 @@ const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub user: &'a UserInfo,
+    /// The project that is asked; empty for the root.
+    pub project: &'a str,
     pub verb: &'a str,
     pub target: Target<'a>,
 }
@@ -28,12 +30,14 @@ pub enum Target<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// What tells this request's flow from others of the same schema.
-    pub fn distinguisher(&self, by: Option<Distinguisher>) -> &'a str {
+    /// What tells this request's flow from others of the same schema: a user, or a namespace with the project it is in, whose
+    /// neighbours have namespaces of the same names.
+    pub fn distinguisher(&self, by: Option<Distinguisher>) -> (&'a str, &'a str) {
         match (by, self.target) {
-            (None, _) | (Some(Distinguisher::ByNamespace), Target::Path(_)) => "",
-            (Some(Distinguisher::ByUser), _) => &self.user.name,
-            (Some(Distinguisher::ByNamespace), Target::Resource { namespace, .. }) => namespace,
+            (None, _) => ("", ""),
+            (Some(Distinguisher::ByUser), _) => ("", &self.user.name),
+            (Some(Distinguisher::ByNamespace), Target::Path(_)) => (self.project, ""),
+            (Some(Distinguisher::ByNamespace), Target::Resource { namespace, .. }) => (self.project, namespace),
         }
     }
 }

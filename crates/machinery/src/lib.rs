@@ -15,6 +15,7 @@ pub mod query;
 pub mod resource;
 pub mod scale;
 pub mod selector;
+pub mod sensitivity;
 pub mod status;
 pub mod strategy;
 pub mod table;

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::catalogs::{Catalog, CatalogKey};
-use crate::context::{Context, Key};
+use crate::context::{Context, Key, Role};
 use crate::error::{Error, plain};
 use crate::kinds::{CATALOG_SOURCE, CONFIG_MAP, SECRET};
-use crate::object::{now, status, text, write_status};
+use crate::object::{now, status, text};
 use crate::pull::PulledCatalog;
 use crate::{config_map_catalog, remote_catalog};
 
@@ -79,14 +79,24 @@ impl SourcesRead {
         known.filter(|known| known.place == place)
     }
 
-    pub fn remember(&self, key: &CatalogKey, place: &str, digest: &str) {
+    /// Gives the digest that was known before, if it is no catalog's any more.
+    pub fn remember(&self, key: &CatalogKey, place: &str, digest: &str) -> Option<String> {
         let entry = Read { place: place.to_owned(), digest: digest.to_owned(), at: Instant::now() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), entry);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.insert(key.clone(), entry);
+        unused(&all, before)
     }
 
-    pub fn forget(&self, key: &CatalogKey) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    /// Gives the digest that was known, if it is no catalog's any more.
+    pub fn forget(&self, key: &CatalogKey) -> Option<String> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.remove(key);
+        unused(&all, before)
     }
+}
+
+fn unused(all: &HashMap<CatalogKey, Read>, before: Option<Read>) -> Option<String> {
+    before.map(|it| it.digest).filter(|digest| all.values().all(|it| it.digest != *digest))
 }
 
 /// Where a catalog is to be read from.
@@ -144,13 +154,19 @@ pub(crate) async fn reconcile(
 ) -> Result<Outcome, Error> {
     let key = CatalogKey::Source { namespace: namespace.to_owned(), name: name.to_owned() };
     let api = CATALOG_SOURCE.within(&context.client, namespace);
-    let Some(mut object) = api.get_opt(name).await? else {
+    // What was read is forgotten with it: were the same catalog named again, it would count as known and not be there.
+    let gone = || {
         context.served.stop(&key);
-        read.forget(&key);
-        context.forget(&Key::CatalogSource { namespace: namespace.to_owned(), name: name.to_owned() });
+        if let Some(digest) = read.forget(&key) {
+            context.puller.forget_index(&digest);
+        }
         if context.catalogs.remove(&key) {
             context.catalogs_changed();
         }
+    };
+    let Some(mut object) = api.get_opt(name).await? else {
+        gone();
+        context.forget(&Key::CatalogSource { namespace: namespace.to_owned(), name: name.to_owned() });
         return Ok(Outcome::Done);
     };
     let spec: Spec =
@@ -158,11 +174,9 @@ pub(crate) async fn reconcile(
     let place = match spec.place() {
         Ok(place) => place,
         Err(message) => {
-            if context.catalogs.remove(&key) {
-                context.catalogs_changed();
-            }
+            gone();
             let status = with_error(&object, "SpecInvalidError", &message);
-            write_status(&api, &mut object, status).await?;
+            context.write_status(&api, &mut object, status).await?;
             return Ok(Outcome::Done);
         }
     };
@@ -180,7 +194,7 @@ pub(crate) async fn reconcile(
     if known.is_none() && context.catalogs.get(&key).is_none() {
         let mut status = status(&object).clone();
         connecting(&mut status);
-        write_status(&api, &mut object, status).await?;
+        context.write_status(&api, &mut object, status).await?;
     }
     let secrets = pull_secrets(context, namespace, &spec.secrets).await?;
     let mut fault = None;
@@ -189,7 +203,7 @@ pub(crate) async fn reconcile(
         let digest = known.as_ref().map(|known| known.digest.clone());
         let fetched = match place {
             Place::Image(image) => context.puller.catalog(image, &secrets, digest).await,
-            Place::Address(address) => match remote_catalog::read(address).await {
+            Place::Address(address) => match remote_catalog::read(address, context.puller.guard(address)).await {
                 Ok(text) => context.puller.index_of_text(text).await.map(Some),
                 Err(message) => Err(Error::Other(message)),
             },
@@ -206,10 +220,14 @@ pub(crate) async fn reconcile(
             Ok(Some(PulledCatalog { index, digest })) => {
                 let index = Arc::new(index);
                 let snapshot = Snapshot::of_index(&index).map_err(|error| Error::Other(error.to_string()))?;
-                context.served.serve(&key, index.clone())?;
+                if context.role == Role::Leader {
+                    context.served.serve(&key, index.clone())?;
+                }
                 context.catalogs.put(catalog(&key, &spec, &object, index, Arc::new(snapshot), secrets.clone()));
                 context.events.normal(&CATALOG_SOURCE, &object, "CatalogReady", &format!("serving {digest}")).await;
-                read.remember(&key, &place_text, &digest);
+                if let Some(before) = read.remember(&key, &place_text, &digest) {
+                    context.puller.forget_index(&before);
+                }
                 context.catalogs_changed();
             }
             Ok(None) => {
@@ -260,7 +278,7 @@ pub(crate) async fn reconcile(
             }
         }
     }
-    write_status(&api, &mut object, status).await?;
+    context.write_status(&api, &mut object, status).await?;
     Ok(match (fault, interval) {
         (Some(_), _) => Outcome::Backoff,
         (None, Some(interval)) => Outcome::After(interval),
@@ -382,6 +400,18 @@ fn ready(context: &Context, key: &CatalogKey, object: &DynamicObject, polled: bo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_catalog_has_any_more_is_told() {
+        let read = SourcesRead::default();
+        let key = |name: &str| CatalogKey::Cluster { name: name.to_owned() };
+        assert_eq!(read.remember(&key("a"), "image a", "one"), None);
+        assert_eq!(read.remember(&key("b"), "image b", "one"), None);
+        assert_eq!(read.remember(&key("a"), "image a", "two"), None, "the other has it still");
+        assert_eq!(read.remember(&key("a"), "image a", "two"), None);
+        assert_eq!(read.forget(&key("b")), Some("one".to_owned()));
+        assert_eq!(read.remember(&key("a"), "image c", "three"), Some("two".to_owned()));
+    }
 
     fn spec(value: Value) -> Spec {
         serde_json::from_value(value).unwrap()

@@ -13,7 +13,7 @@ use crate::catalogs::{Catalog, CatalogKey};
 use crate::context::{Context, Key};
 use crate::error::Error;
 use crate::kinds::CLUSTER_CATALOG;
-use crate::object::{Condition, list, now, set_condition, status, text, write_status};
+use crate::object::{Condition, list, now, set_condition, status, text};
 use crate::pull::PulledCatalog;
 
 /// The label by which catalogs can be chosen by name.
@@ -25,7 +25,9 @@ pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str)
     let api = CLUSTER_CATALOG.all(&context.client);
     let gone = |read: &SourcesRead| {
         context.served.stop(&key);
-        read.forget(&key);
+        if let Some(digest) = read.forget(&key) {
+            context.puller.forget_index(&digest);
+        }
         if context.catalogs.remove(&key) {
             context.catalogs_changed();
         }
@@ -50,7 +52,7 @@ pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str)
         set("Serving", "False", "UserSpecifiedUnavailable", message.clone());
         set("Progressing", "False", "UserSpecifiedUnavailable", message);
         wanted = json!({"conditions": conditions});
-        write_status(&api, &mut object, wanted).await?;
+        context.write_status(&api, &mut object, wanted).await?;
         return Ok(Outcome::Done);
     }
     let image = text(&object.data, "/spec/source/image/ref").to_owned();
@@ -83,7 +85,9 @@ pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str)
                 let snapshot = Snapshot::of_index(&index).map_err(|error| Error::Other(error.to_string()))?;
                 let address = context.served.serve(&key, index.clone())?;
                 context.catalogs.put(offered(index, Arc::new(snapshot)));
-                read.remember(&key, &place, &digest);
+                if let Some(before) = read.remember(&key, &place, &digest) {
+                    context.puller.forget_index(&before);
+                }
                 wanted["lastUnpacked"] = now().into();
                 let repository = image.split('@').next().unwrap_or(&image);
                 wanted["resolvedSource"] = json!({"type": "Image", "image": {"ref": format!("{repository}@{digest}")}});
@@ -99,7 +103,7 @@ pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str)
         }
     }
     if let Some(current) = context.catalogs.get(&key)
-        && current.priority != priority(&object.data)
+        && (current.priority != priority(&object.data) || current.labels != labels)
     {
         context.catalogs.put(offered(current.index.clone(), current.snapshot.clone()));
         context.catalogs_changed();
@@ -116,7 +120,7 @@ pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str)
         None => set("Serving", "False", "Unavailable", "Content is not available".to_owned()),
     }
     wanted["conditions"] = conditions.into();
-    write_status(&api, &mut object, wanted).await?;
+    context.write_status(&api, &mut object, wanted).await?;
     Ok(match (fault, interval) {
         (Some(_), _) => Outcome::Backoff,
         (None, Some(interval)) => Outcome::After(interval),

@@ -1,6 +1,10 @@
 //! ClusterExtensions, OLM v1's installed operators: resolved over all ClusterCatalogs, applied as a whole, owned as a
-//! whole. Removing one removes everything it brought, definitions included. Dependencies, which OLM v1 refuses, become
-//! ClusterExtensions of their own.
+//! whole, and applied again when something of it changes or goes missing. Removing one removes everything it brought,
+//! definitions included. Dependencies, which OLM v1 refuses, become ClusterExtensions of their own.
+
+mod upkeep;
+
+use std::time::Duration;
 
 use bailiwick_catalog::fbc::Property;
 use bailiwick_catalog::resolve::{Because, Choice, Installed, Request, Step, Upgrades, Want};
@@ -12,21 +16,25 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::bundles::{Manifests, is_definition};
+use crate::catalogs::Catalog;
 use crate::context::{Context, Key};
 use crate::crds::dynamic;
 use crate::error::{Error, is_already_there, is_not_found};
-use crate::installing::{Installer, add_labels, add_owner, label_value, sweep};
+use crate::installing::{Applied, Installer, NotApplied, OWNED_KINDS, add_labels, add_owner, label_value, sweep};
 use crate::kinds::{CLUSTER_EXTENSION, CRD};
 use crate::object::{Condition, is_deleting, list, set_condition, status, text, texts, write_status};
+use crate::operator_service::{self, OperatorServices};
 use crate::permissions::{self, Watched};
-use crate::resolving::{self, source, source_key};
+use crate::resolving::{self, Answer, source, source_key};
 use crate::target::Target;
-use crate::{crd_safety, install_plan, operator_group};
+use crate::{api_services, crd_safety, install_plan, operator_group, webhooks};
 
 /// Keeps an extension until what it installed is gone.
 const FINALIZER: &str = "bailiwick.dev/extension-cleanup";
 /// On an extension that was made for another: which.
 const REQUIRED_BY: &str = "bailiwick.dev/required-by";
+/// How often it is looked at whether everything of an extension is still there: nobody tells us.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(60);
 const OWNER_KIND: &str = "olm.operatorframework.io/owner-kind";
 const OWNER_NAME: &str = "olm.operatorframework.io/owner-name";
 
@@ -50,6 +58,16 @@ impl Extension {
     fn catalog(&self, field: &str) -> &str {
         text(&self.object.data, &format!("/spec/source/catalog/{field}"))
     }
+
+    /// What chooses its catalogs; `None` if all may be drawn from.
+    fn selector(&self) -> Result<Option<LabelSelector>, String> {
+        let selector = LabelSelector::from_object(self.object.data.pointer("/spec/source/catalog/selector"));
+        selector.map_err(|error| format!("spec.source.catalog.selector: {error}"))
+    }
+}
+
+fn is_selected(selector: &LabelSelector, catalog: &Catalog) -> bool {
+    selector.matches(|key| catalog.labels.get(key).map(String::as_str))
 }
 
 /// Looks at a ClusterExtension.
@@ -125,7 +143,22 @@ async fn bring_about(context: &Context, extension: &mut Extension) -> Result<Res
         let message = format!("no catalog can be drawn from for package {:?}", extension.catalog("packageName"));
         return Ok(Err(Held::Refused(message)));
     }
+    let movable = movable(extension, &others);
+    let moving = (!movable.is_empty())
+        .then(|| Request { wants: request.wants.iter().cloned().chain(movable).collect(), ..request.clone() });
     let mut answer = resolving::ask(request).await?;
+    // What was brought for it stays as it is, unless that keeps it from its own upgrade.
+    if let Some(moving) = moving {
+        let moved = resolving::ask(moving).await?;
+        let is_better = match (answer.refused.contains_key(&name), moved.refused.contains_key(&name)) {
+            (_, true) => false,
+            (true, false) => true,
+            (false, false) => wanted(&answer, &name) != wanted(&moved, &name),
+        };
+        if is_better {
+            answer = moved;
+        }
+    }
     if let Some(message) = answer.refused.remove(&name) {
         return Ok(Err(Held::Refused(message)));
     }
@@ -139,9 +172,20 @@ async fn bring_about(context: &Context, extension: &mut Extension) -> Result<Res
         let message = format!("waits for {} of package {}, which it requires", step.bundle, step.package);
         return Ok(Err(Held::Waits(message)));
     }
-    let Some(step) = own.into_iter().next() else { return Ok(Ok(Outcome::Done)) };
+    let step = match own.into_iter().next() {
+        Some(step) => step,
+        // It stays the bundle that it is.
+        None => {
+            let Some(found) = upkeep::find(context, extension) else { return Ok(Ok(Outcome::Done)) };
+            note_deprecations(context, extension, &found.step);
+            if upkeep::is_as_installed(context, extension, &found).await? {
+                return Ok(Ok(Outcome::After(UPKEEP_INTERVAL)));
+            }
+            found.step
+        }
+    };
     let installed = install(context, extension, &step).await?;
-    Ok(installed.map(|()| Outcome::Done))
+    Ok(installed.map(|()| Outcome::After(UPKEEP_INTERVAL)))
 }
 
 fn request(context: &Context, extension: &Extension, others: &[DynamicObject]) -> Result<Request, String> {
@@ -151,11 +195,9 @@ fn request(context: &Context, extension: &Extension, others: &[DynamicObject]) -
             Some(Constraint::parse(text).map_err(|error| format!("spec.source.catalog.version {text:?}: {error}"))?)
         }
     };
-    let selector = LabelSelector::from_object(extension.object.data.pointer("/spec/source/catalog/selector"));
-    let selector = selector.map_err(|error| format!("spec.source.catalog.selector: {error}"))?;
     let catalogs = context.catalogs.cluster();
-    let allowed = selector.map(|selector| {
-        let chosen = catalogs.iter().filter(|it| selector.matches(|key| it.labels.get(key).map(String::as_str)));
+    let allowed = extension.selector()?.map(|selector| {
+        let chosen = catalogs.iter().filter(|it| is_selected(&selector, it));
         chosen.map(|catalog| source_key(&catalog.key)).collect::<Vec<_>>()
     });
     let upgrades = match extension.catalog("upgradeConstraintPolicy") {
@@ -181,6 +223,34 @@ fn request(context: &Context, extension: &Extension, others: &[DynamicObject]) -
     })
 }
 
+/// The bundle that an answer has for an extension; `None` when it stays as it is.
+fn wanted<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    let mut steps = answer.resolution.steps.iter();
+    steps.find(|step| matches!(&step.because, Because::Wanted(by) if by == name)).map(|step| step.bundle.as_str())
+}
+
+/// The extensions that were made for this one. Their versions are ours to choose, along the edges of their catalogs.
+fn movable(extension: &Extension, others: &[DynamicObject]) -> Vec<Want> {
+    let name = extension.object.name_any();
+    let made = others.iter().filter(|it| is_made_for(it, &name) && !is_deleting(it));
+    let wants = made.map(|it| Want {
+        name: it.name_any(),
+        package: text(&it.data, "/spec/source/catalog/packageName").to_owned(),
+        installed: Some(text(&it.data, "/status/install/bundle/name").to_owned()).filter(|name| !name.is_empty()),
+        choice: Choice::Extension {
+            sources: None,
+            channels: Vec::new(),
+            versions: None,
+            upgrades: Upgrades::CatalogProvided,
+        },
+    });
+    wants.collect()
+}
+
+fn is_made_for(dependency: &DynamicObject, name: &str) -> bool {
+    crate::object::annotation(dependency, REQUIRED_BY) == Some(name)
+}
+
 /// What an extension has installed.
 fn installed(extension: &DynamicObject) -> Option<Installed> {
     let name = Some(text(&extension.data, "/status/install/bundle/name")).filter(|name| !name.is_empty())?;
@@ -191,11 +261,20 @@ fn installed(extension: &DynamicObject) -> Option<Installed> {
     Installed::new(name, version, properties.collect()).ok()
 }
 
-/// Makes an extension for what another requires, unless there is one for the package.
+/// Makes an extension for what another requires, or moves the one that was made for it. One that somebody else made for
+/// the package is theirs.
 async fn require(context: &Context, extension: &Extension, step: &Step) -> Result<(), Error> {
     let api = CLUSTER_EXTENSION.all(&context.client);
     let existing = api.list(&Default::default()).await?.items;
-    if existing.iter().any(|it| text(&it.data, "/spec/source/catalog/packageName") == step.package) {
+    let version = step.version.version.to_string();
+    let of_package = |it: &&DynamicObject| text(&it.data, "/spec/source/catalog/packageName") == step.package;
+    if let Some(there) = existing.iter().find(of_package) {
+        let is_there = text(&there.data, "/spec/source/catalog/version") == version;
+        if !is_there && is_made_for(there, &extension.object.name_any()) {
+            let catalog = json!({"version": version, "channels": [step.channel]});
+            let patch = json!({"spec": {"source": {"catalog": catalog}}});
+            api.patch(&there.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        }
         return Ok(());
     }
     let mut object = json!({
@@ -204,7 +283,7 @@ async fn require(context: &Context, extension: &Extension, step: &Step) -> Resul
         "spec": {
             "namespace": text(&extension.object.data, "/spec/namespace"),
             "source": {"sourceType": "Catalog", "catalog": {
-                "packageName": step.package, "channels": [step.channel], "version": step.version.version.to_string(),
+                "packageName": step.package, "channels": [step.channel], "version": version,
             }},
         },
     });
@@ -234,11 +313,11 @@ async fn install(context: &Context, extension: &mut Extension, step: &Step) -> R
         Ok(target) => target,
         Err(message) => return Ok(Err(Held::Waits(message))),
     };
-    let unpacked = install_plan::unpack(context, std::slice::from_ref(step)).await;
-    let manifests = match unpacked {
-        Ok(unpacked) => unpacked.into_values().next(),
-        Err((bundle, message)) => return Ok(Err(Held::Waits(format!("bundle {bundle}: {message}")))),
-    };
+    let (unpacked, unreadable) = install_plan::unpack(context, std::slice::from_ref(step)).await;
+    if let Some((bundle, message)) = unreadable.into_iter().next() {
+        return Ok(Err(Held::Waits(format!("bundle {bundle}: {message}"))));
+    }
+    let manifests = unpacked.into_values().next();
     let Some(manifests) = manifests else { return Ok(Err(Held::Waits("the bundle is empty".to_owned()))) };
     let watched = match watched(&extension.object, &manifests, &namespace) {
         Ok(watched) => watched,
@@ -255,19 +334,34 @@ async fn install(context: &Context, extension: &mut Extension, step: &Step) -> R
         let holder = dynamic(json!({"metadata": {"name": name}}))?;
         objects.extend(crate::csv::deployments(&manifests.csv, &namespace, &holder, &watched));
     }
+    let mut described = manifests.csv.clone();
+    described["metadata"]["annotations"]["olm.targetNamespaces"] = watched.annotation().into();
+    let described = dynamic(described)?;
+    let mut services = OperatorServices::new(&target, &described, &namespace, (OWNER_NAME, label_value(&name))).await?;
+    let served = match webhooks::objects(&mut services).await? {
+        Ok(hooks) => api_services::objects(&mut services).await?.map(|apis| hooks.into_iter().chain(apis)),
+        Err(message) => Err(message),
+    };
+    let served = match served {
+        Ok(served) => served,
+        Err(message) => return Ok(Err(Held::Refused(format!("bundle {}: {message}", step.bundle)))),
+    };
+    let conversions = webhooks::conversions(&mut services).await?;
+    objects.extend(services.into_objects());
+    objects.extend(served);
     let owner = CLUSTER_EXTENSION.owner(&extension.object);
     let mut installer = Installer::new(&target, &namespace);
-    let mut kept: Vec<(String, String)> = Vec::new();
+    let mut kept: Vec<Value> = Vec::new();
     for mut object in objects {
         add_labels(&mut object, [(OWNER_KIND, CLUSTER_EXTENSION.kind.to_owned()), (OWNER_NAME, label_value(&name))]);
         if target.secret.is_none() {
             add_owner(&mut object, owner.clone());
         }
         let applied = match owned_by_another(&target, &object, &namespace, &name).await? {
-            Some(message) => Err(message),
+            Some(message) => Err(NotApplied::Refused(message)),
             None => installer.apply(&object).await,
         };
-        if let Err(message) = applied {
+        if let Err(message) = &applied {
             let faults = installer.roll_back().await;
             let undone = match faults.is_empty() {
                 true => "everything was put back".to_owned(),
@@ -275,11 +369,18 @@ async fn install(context: &Context, extension: &mut Extension, step: &Step) -> R
             };
             return Ok(Err(Held::Waits(format!("bundle {}: {message}; {undone}", step.bundle))));
         }
-        kept.push((text(&object, "/kind").to_owned(), text(&object, "/metadata/name").to_owned()));
+        if matches!(applied, Ok(Applied::Created | Applied::Present)) {
+            kept.push(upkeep::noted(&object, &namespace));
+        }
     }
-    let is_kept = |kind: &str, _: Option<&str>, name: &str| kept.iter().any(|(k, n)| k == kind && n == name);
-    sweep(&target, &selector(&name), &is_kept).await?;
-    note_installed(context, extension, step, &manifests);
+    webhooks::convert(&target, &conversions).await?;
+    let is_kept = |kind: &str, place: Option<&str>, name: &str| {
+        let is = |it: &Value| it["kind"] == kind && it["name"] == name && place.is_none_or(|at| it["namespace"] == at);
+        kept.iter().any(is)
+    };
+    sweep(&target, &OWNED_KINDS, &selector(&name), &is_kept).await?;
+    note_installed(extension, step, &manifests, upkeep::fingerprint_of(context, step), kept);
+    note_deprecations(context, extension, step);
     let deployments = texts_of_deployments(&manifests.csv);
     let image = if step.image.is_empty() { &step.bundle } else { &step.image };
     extension.set("Installed", "True", "Succeeded", format!("Installed bundle {image} successfully"));
@@ -287,9 +388,10 @@ async fn install(context: &Context, extension: &mut Extension, step: &Step) -> R
         true => extension.conditions.retain(|it| it["type"] != "Available"),
         false => {
             let message = format!(
-                "the deployments ({}) are not installed: {} serves no apps/v1 Deployments, so nothing runs the operator",
+                "the deployments ({}) are not installed: {} serves no apps/v1 Deployments, so nothing runs the operator{}",
                 deployments.join(", "),
-                target.name()
+                target.name(),
+                operator_service::note(&described)
             );
             extension.set("Available", "False", crate::csv::NOT_SERVED, message);
         }
@@ -303,13 +405,24 @@ fn texts_of_deployments(csv: &Value) -> Vec<String> {
     list(csv, "/spec/install/spec/deployments").iter().map(|it| text(it, "/name").to_owned()).collect()
 }
 
-fn note_installed(context: &Context, extension: &mut Extension, step: &Step, manifests: &Manifests) {
+fn note_installed(
+    extension: &mut Extension,
+    step: &Step,
+    manifests: &Manifests,
+    fingerprint: String,
+    objects: Vec<Value>,
+) {
     let noted = manifests.csv.pointer("/metadata/annotations/operatorframework.io~1properties");
     let noted: Value = noted.and_then(Value::as_str).and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
     let version = text(&manifests.csv, "/spec/version");
     extension.status["install"] = json!({
         "bundle": {"name": step.bundle, "version": version}, "properties": noted["properties"],
+        "fingerprint": fingerprint, "objects": objects,
     });
+}
+
+/// Says what of an extension its catalog calls deprecated.
+fn note_deprecations(context: &Context, extension: &mut Extension, step: &Step) {
     let catalog = context.catalogs.get(&resolving::catalog_key(&step.source));
     let package = catalog.as_ref().and_then(|catalog| catalog.index.describe_package(&step.package));
     let versions = catalog.as_ref().map(|it| it.index.channel_versions(&step.package, &step.channel));
@@ -361,7 +474,7 @@ async fn unsafe_change(
         return Ok(Some(message));
     }
     for new in manifests.definitions() {
-        let Some(old) = CRD.all(&target.client).get_opt(text(new, "/metadata/name")).await? else { continue };
+        let Some(old) = CRD.all(&target.own).get_opt(text(new, "/metadata/name")).await? else { continue };
         let old = serde_json::to_value(&old).unwrap_or_default();
         let changes = crd_safety::breaking_changes(&old, new);
         if !changes.is_empty() {
@@ -381,8 +494,7 @@ async fn owned_by_another(
     namespace: &str,
     name: &str,
 ) -> Result<Option<String>, Error> {
-    let Some(api) = target.api_of(object, namespace).await? else { return Ok(None) };
-    let Some(present) = api.get_opt(text(object, "/metadata/name")).await? else { return Ok(None) };
+    let Some(present) = target.present(object, namespace).await? else { return Ok(None) };
     let owner = present.labels().get(OWNER_NAME).filter(|owner| **owner != label_value(name));
     Ok(owner.map(|owner| {
         format!("{} {} belongs to ClusterExtension {owner}", text(object, "/kind"), text(object, "/metadata/name"))
@@ -401,7 +513,7 @@ async fn uninstall(context: &Context, object: DynamicObject) -> Result<Outcome, 
     // In our own name: the service account may be gone already.
     let namespace = text(&object.data, "/spec/namespace");
     match context.targets.of(&object, namespace, None).await? {
-        Ok(target) => sweep(&target, &selector(&name), &|_, _, _| false).await?,
+        Ok(target) => sweep(&target, &OWNED_KINDS, &selector(&name), &|_, _, _| false).await?,
         Err(message) => context.events.warning(&CLUSTER_EXTENSION, &object, "CleanupFailed", &message).await,
     }
     let kept: Vec<&String> = object.finalizers().iter().filter(|it| *it != FINALIZER).collect();

@@ -5,10 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bailiwick_controllers::work_queue::WorkQueue;
 use kube::Client;
+use kube::api::{Api, DynamicObject};
+use serde_json::Value;
 
 use crate::bundles::Bundles;
 use crate::catalogs::Catalogs;
+use crate::error::Error;
 use crate::events::Events;
+use crate::object::write_status;
 use crate::pull::Puller;
 use crate::served_catalog::ServedCatalogs;
 use crate::target::Targets;
@@ -26,8 +30,17 @@ pub(crate) enum Key {
     ClusterExtension(String),
 }
 
+/// Whether we do the work, or somebody else does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Leader,
+    /// Catalogs are read, and nothing is written.
+    Follower,
+}
+
 /// See the module.
 pub(crate) struct Context {
+    pub role: Role,
     pub client: Client,
     pub global_namespace: String,
     pub catalogs: Arc<Catalogs>,
@@ -42,18 +55,38 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub fn new(client: Client, global_namespace: String, puller: Arc<Puller>, catalogs: Arc<Catalogs>) -> Self {
+    pub fn new(
+        client: Client,
+        global_namespace: String,
+        puller: Arc<Puller>,
+        catalogs: Arc<Catalogs>,
+        role: Role,
+    ) -> Self {
         Self {
+            role,
             global_namespace,
             catalogs,
             served: ServedCatalogs::default(),
             bundles: Bundles::new(puller.clone()),
             puller,
             targets: Targets::new(client.clone()),
-            events: Events::new(client.clone()),
+            events: Events::new(client.clone(), role),
             queue: Arc::new(WorkQueue::new()),
             known: Mutex::default(),
             client,
+        }
+    }
+
+    /// Writes a status if it is another than the object has, and if that is for us to do.
+    pub async fn write_status(
+        &self,
+        api: &Api<DynamicObject>,
+        object: &mut DynamicObject,
+        status: Value,
+    ) -> Result<(), Error> {
+        match self.role {
+            Role::Leader => write_status(api, object, status).await,
+            Role::Follower => Ok(()),
         }
     }
 

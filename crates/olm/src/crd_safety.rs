@@ -1,14 +1,13 @@
 //! Whether a definition may take the place of another without losing or breaking objects: the checks that OLM makes
 //! before an upgrade, and the stricter ones of OLM v1.
 
+use bailiwick_catalog::platform::crd_changes;
 use bailiwick_schema::field::Path;
 use bailiwick_schema::structural::{compile, validate};
 use serde_json::Value;
 
 use crate::object::{list, text, texts};
 
-/// Schemas deeper than this are not looked into further; the API server refuses them anyway.
-const DEPTH_MAX: usize = 64;
 /// How many invalid objects are named; one is reason enough.
 const NAMED_MAX: usize = 3;
 
@@ -63,80 +62,9 @@ pub(crate) fn check_objects(new: &Value, version: &str, objects: &[Value]) -> Re
 }
 
 /// OLM v1's checks of what changes between two definitions, whether there are objects or not. Everything that could
-/// break one is a reason.
+/// break one, or lose something of it, is a reason.
 pub(crate) fn breaking_changes(old: &Value, new: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    for version in list(old, "/spec/versions") {
-        let name = text(version, "/name");
-        let after = list(new, "/spec/versions").iter().find(|after| text(after, "/name") == name);
-        let Some(after) = after else { continue };
-        let path = format!("version {name}: ^");
-        let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
-        compare(&schema(version), &schema(after), &path, &mut found, 0);
-    }
-    found
-}
-
-fn compare(old: &Value, new: &Value, path: &str, found: &mut Vec<String>, depth: usize) {
-    if depth > DEPTH_MAX {
-        return;
-    }
-    let (before, after) = (text(old, "/type"), text(new, "/type"));
-    if before != after {
-        found.push(format!("{path}: type changed from {before:?} to {after:?}"));
-        return;
-    }
-    let required = texts(old, "/required");
-    for field in texts(new, "/required").iter().filter(|field| !required.contains(field)) {
-        found.push(format!("{path}: field {field:?} became required"));
-    }
-    let allowed = list(new, "/enum");
-    match list(old, "/enum") {
-        [] if !allowed.is_empty() => found.push(format!("{path}: values were limited where they were not before")),
-        values => {
-            let gone = values.iter().filter(|value| !allowed.is_empty() && !allowed.contains(value));
-            found.extend(gone.map(|value| format!("{path}: value {value} is not allowed any more")));
-        }
-    }
-    for (key, is_upper) in [
-        ("maximum", true),
-        ("maxLength", true),
-        ("maxItems", true),
-        ("maxProperties", true),
-        ("minimum", false),
-        ("minLength", false),
-        ("minItems", false),
-        ("minProperties", false),
-    ] {
-        let (before, after) = (old.get(key).and_then(Value::as_f64), new.get(key).and_then(Value::as_f64));
-        let tightened = match (before, after) {
-            (Some(before), Some(after)) => {
-                if is_upper {
-                    after < before
-                } else {
-                    after > before
-                }
-            }
-            (None, Some(after)) => is_upper || after > 0.0,
-            _ => false,
-        };
-        if tightened {
-            found.push(format!("{path}: {key} was tightened"));
-        }
-    }
-    let keeps_unknown = new.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
-    for (name, before) in old.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        match new.get("properties").and_then(|properties| properties.get(name)) {
-            Some(after) => compare(before, after, &format!("{path}.{name}"), found, depth + 1),
-            None if keeps_unknown => {}
-            None => found.push(format!("{path}: field {name:?} was removed")),
-        }
-    }
-    for (key, suffix) in [("items", "[*]"), ("additionalProperties", "[*]")] {
-        if let (Some(before), Some(after)) = (old.get(key), new.get(key)) {
-            compare(before, after, &format!("{path}{suffix}"), found, depth + 1);
-        }
-    }
+    crd_changes(old, new).into_iter().map(|change| format!("{} {}", change.place, change.text)).collect()
 }
 
 #[cfg(test)]
@@ -188,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tightening_is_named() {
+    fn what_could_break_or_lose_objects_is_named() {
         let old = definition(
             &["v1"],
             &schema(json!({"type": "object", "properties": {
@@ -197,16 +125,17 @@ mod tests {
         let new = definition(
             &["v1"],
             &schema(json!({"type": "object", "required": ["a"], "properties": {
-            "a": {"type": "string", "enum": ["x"]}, "b": {"type": "string"}}})),
+            "a": {"type": "string", "enum": ["x"], "pattern": "^x"}, "b": {"type": "string"}}})),
         );
         let found = breaking_changes(&old, &new);
         for part in [
-            "^.spec: field \"a\" became required",
-            "^.spec.a: value \"y\" is not allowed any more",
-            "^.spec.b: type changed from \"integer\" to \"string\"",
-            "^.spec: field \"c\" was removed",
+            "v1.spec.a becomes required and has no default",
+            "v1.spec.a no longer allows \"y\"",
+            "v1.spec.a pattern becomes \"^x\"",
+            "v1.spec.b changes from integer to string",
+            "v1.spec.c is removed",
         ] {
-            assert!(found.iter().any(|reason| reason.ends_with(part)), "{part} is not in {found:#?}");
+            assert!(found.iter().any(|reason| reason == part), "{part} is not in {found:#?}");
         }
         assert!(breaking_changes(&old, &old).is_empty());
     }

@@ -7,7 +7,7 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::error::{Error, is_already_there};
-use crate::kinds::{CRD, NAMESPACE, OPERATOR_GROUP};
+use crate::kinds::{CLUSTER_ROLE, CRD, NAMESPACE, OPERATOR_GROUP};
 use crate::object::list;
 
 /// The name our writes go by in managedFields.
@@ -99,13 +99,8 @@ pub(crate) async fn ensure_namespaces(client: &Client, global: &str) -> Result<(
 
 /// Lets those who may see or edit namespaces see and edit what is OLM's in them, as OLM does.
 pub(crate) async fn ensure_roles(client: &Client) -> Result<(), Error> {
-    const ROLE: crate::kinds::Kind = crate::kinds::Kind {
-        group: "rbac.authorization.k8s.io",
-        version: "v1",
-        kind: "ClusterRole",
-        plural: "clusterroles",
-    };
-    if !crate::target::Target::here(client).serves(ROLE.group, ROLE.version, ROLE.kind).await? {
+    let here = crate::target::Target::here(client);
+    if !here.serves(CLUSTER_ROLE.group, CLUSTER_ROLE.version, CLUSTER_ROLE.kind).await? {
         return Ok(());
     }
     let group = "operators.coreos.com";
@@ -129,10 +124,10 @@ pub(crate) async fn ensure_roles(client: &Client) -> Result<(), Error> {
             .map(|level| (format!("rbac.authorization.k8s.io/aggregate-to-{level}"), "true".into()))
             .collect();
         let role = json!({
-            "apiVersion": ROLE.api_version(), "kind": ROLE.kind, "metadata": {"name": name, "labels": labels},
+            "apiVersion": CLUSTER_ROLE.api_version(), "kind": CLUSTER_ROLE.kind, "metadata": {"name": name, "labels": labels},
             "rules": rules,
         });
-        ROLE.all(client).patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&role)).await?;
+        crate::installing::apply_in_own_name(&here, &role, "").await?;
     }
     Ok(())
 }

@@ -2,6 +2,9 @@
 //! messages. Where nothing can run the operator's deployments the phase stays Installing and says so.
 
 mod deployments;
+mod health;
+mod operator_condition;
+mod provided_roles;
 mod requirements;
 
 use std::time::Duration;
@@ -12,25 +15,27 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::error::{Error, is_not_found};
-use crate::installing::{Installer, label_value, sweep};
-use crate::kinds::{CSV, OPERATOR_CONDITION};
+use crate::copied_csv::is_copied;
+use crate::error::{Error, is_not_found, is_passing, plain};
+use crate::installing::{Installer, OWNED_KINDS, ROLE_KINDS, label_value, sweep};
+use crate::kinds::{CSV, OPERATOR_CONDITION, OPERATOR_GROUP};
 use crate::object::{annotation, is_deleting, list, now, status, text, write_status};
 use crate::operator_group::{self, Group};
+use crate::operator_service::OperatorServices;
 use crate::permissions::{self, Watched};
-use crate::subscription::is_copied;
-use crate::target::{TARGET_ANNOTATION, Target};
-use crate::{install_plan, webhooks};
+use crate::target::Target;
+use crate::{api_services, install_plan, provided_apis, webhooks};
 
 /// The deployments of a version for somebody else than a ClusterServiceVersion.
 pub(crate) fn deployments(csv: &Value, namespace: &str, holder: &DynamicObject, watched: &Watched) -> Vec<Value> {
-    let mut made = deployments::objects(csv, namespace, holder, watched, None);
-    made.iter_mut().for_each(|deployment| webhooks::mount(deployment, csv));
-    made
+    let place = deployments::Place { namespace, group: holder, watched, condition: None };
+    deployments::objects(csv, &place, None)
 }
 
 /// Keeps a version until what it installed for the whole cluster is gone.
 pub(crate) const FINALIZER: &str = "operators.coreos.com/csv-cleanup";
+/// On a version: the namespaces that its operator watches.
+const WATCHED_ANNOTATION: &str = "olm.targetNamespaces";
 /// On an OperatorGroup or a namespace's Subscription: somebody else runs the operator.
 pub(crate) const WORKLOADS_ANNOTATION: &str = "bailiwick.dev/workloads";
 /// The reason of a version whose deployments nobody can run.
@@ -42,8 +47,8 @@ const CONDITIONS_MAX: usize = 20;
 /// How often deployments are looked at while they start, and once they run.
 const STARTING_INTERVAL: Duration = Duration::from_secs(2);
 const RUNNING_INTERVAL: Duration = Duration::from_secs(60);
-/// How long deployments may take, as upstream.
-const INSTALL_TIMEOUT: Duration = Duration::from_secs(300);
+/// How often another OperatorGroup that provides the same APIs is looked at.
+const CONFLICT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A phase with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,18 +84,26 @@ pub(crate) async fn reconcile_all(
 ) -> Result<Outcome, Error> {
     let api = CSV.within(&context.client, namespace);
     let mut soonest: Option<Duration> = None;
-    let names: Vec<String> = api.list(&Default::default()).await?.items.iter().map(ResourceExt::name_any).collect();
+    let mut all = api.list(&Default::default()).await?.items;
+    let names: Vec<String> = all.iter().filter(|csv| !is_copied(csv)).map(ResourceExt::name_any).collect();
+    if let Group::One(group, _) = group {
+        provided_apis::prune(context, group, &all).await?;
+    }
+    let groups = match names.is_empty() {
+        true => Vec::new(),
+        false => OPERATOR_GROUP.all(&context.client).list(&Default::default()).await?.items,
+    };
     for name in names {
         for _ in 0..TRANSITIONS_MAX {
-            let all = api.list(&Default::default()).await?.items;
             let Some(csv) = all.iter().find(|csv| csv.name_any() == name).filter(|csv| !is_copied(csv)).cloned() else {
                 break;
             };
             if is_deleting(&csv) {
                 clean_up(context, namespace, csv).await?;
+                all = api.list(&Default::default()).await?.items;
                 break;
             }
-            let look = Look { context, namespace, group, subscriptions, all: &all };
+            let look = Look { context, namespace, group, subscriptions, all: &all, groups: &groups };
             let (phase, again) = look.next(&csv).await?;
             soonest = match (soonest, again) {
                 (Some(a), Some(b)) => Some(a.min(b)),
@@ -100,6 +113,8 @@ pub(crate) async fn reconcile_all(
             if !set_phase(context, &api, csv, &phase, requirements).await? {
                 break;
             }
+            // One depends on the phase of the other.
+            all = api.list(&Default::default()).await?.items;
         }
     }
     Ok(soonest.map_or(Outcome::Done, Outcome::After))
@@ -157,6 +172,8 @@ struct Look<'l> {
     group: &'l Group,
     subscriptions: &'l [DynamicObject],
     all: &'l [DynamicObject],
+    /// The OperatorGroups of all namespaces.
+    groups: &'l [DynamicObject],
 }
 
 /// The next phase, with what is required if that was looked at, and when to look again.
@@ -176,7 +193,14 @@ impl Look<'_> {
             Ok(grouped) => grouped,
             Err(fault) => return Ok(to(fault)),
         };
-        if let Some(newer) = self.replacement(csv) {
+        let replaced = self.replacement(csv);
+        if replaced.is_none()
+            && let Some(fault) = self.api_conflict(csv, group, watched).await?
+        {
+            // The other group changes without our being told.
+            return Ok((Some((fault, None)), Some(CONFLICT_INTERVAL)));
+        }
+        if let Some(newer) = replaced {
             return Ok(match is_settled(newer) {
                 true => to(Phase::new(
                     "Deleting",
@@ -189,8 +213,15 @@ impl Look<'_> {
                 }
             });
         }
+        if is_regrouped(csv, watched) && matches!(phase, "Installing" | "Succeeded") {
+            let message = "the namespaces of the OperatorGroup have changed";
+            return Ok(to(Phase::new("Pending", "NeedsReinstall", message)));
+        }
         match phase {
             "" => return Ok(to(Phase::new("Pending", "RequirementsUnknown", "requirements not yet checked"))),
+            "Failed" if is_of_apis(reason) => {
+                return Ok(to(Phase::new("Pending", "RequirementsUnknown", "requirements not yet checked")));
+            }
             "Failed" if is_of_group(reason) => {
                 let message = "InstallModes now support target namespaces";
                 return Ok(to(Phase::new("Pending", "RequirementsUnknown", message)));
@@ -213,10 +244,15 @@ impl Look<'_> {
             }
         };
         match phase {
+            // The change of the version leads here again.
+            "Pending" if is_regrouped(csv, watched) => {
+                self.note_watched(csv, watched).await?;
+                Ok((None, None))
+            }
             "Pending" => self.pending(csv, &target).await,
             "InstallReady" => self.install(csv, &target, group, watched).await,
-            "Installing" | "Succeeded" => self.watch(csv, &target, group).await,
-            "Failed" => self.failed(csv, &target, reason).await,
+            "Installing" | "Succeeded" => self.watch(csv, &target, group, watched).await,
+            "Failed" => self.failed(csv, &target, reason, (group, watched)).await,
             _ => Ok((None, None)),
         }
     }
@@ -244,6 +280,34 @@ impl Look<'_> {
             return Err(Phase::new("Failed", "UnsupportedOperatorGroup", message));
         }
         Ok((group, watched))
+    }
+
+    /// Why the version may not provide what it does in this group, in OLM's words.
+    async fn api_conflict(
+        &self,
+        csv: &DynamicObject,
+        group: &DynamicObject,
+        watched: &Watched,
+    ) -> Result<Option<Phase>, Error> {
+        Ok(match provided_apis::reconcile(self.context, csv, group, watched, self.groups).await? {
+            provided_apis::Verdict::Free => None,
+            provided_apis::Verdict::Conflict => {
+                let message = "intersecting operatorgroups provide the same apis";
+                Some(Phase::new("Failed", "InterOperatorGroupOwnerConflict", message))
+            }
+            provided_apis::Verdict::Static => {
+                let message = "static provided apis cannot be modified";
+                Some(Phase::new("Failed", "CannotModifyStaticOperatorGroupProvidedAPIs", message))
+            }
+        })
+    }
+
+    /// Notes which namespaces the operator watches.
+    async fn note_watched(&self, csv: &DynamicObject, watched: &Watched) -> Result<(), Error> {
+        let patch = json!({"metadata": {"annotations": {WATCHED_ANNOTATION: watched.annotation()}}});
+        let api = CSV.within(&self.context.client, self.namespace);
+        api.patch(&csv.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        Ok(())
     }
 
     /// The version that takes this one's place.
@@ -316,6 +380,8 @@ impl Look<'_> {
             .map(|said| format!("the operator {replaced} is not upgradeable: {}", text(&said, "/message"))))
     }
 
+    /// Applies what the version is made of. What was applied before something is refused stays, as it does with OLM: the
+    /// same is tried again, and removing the version removes it.
     async fn install(
         &self,
         csv: &DynamicObject,
@@ -328,21 +394,29 @@ impl Look<'_> {
         let name = csv.name_any();
         let mut objects = permissions::objects(&whole, self.namespace, watched);
         if target.serves("apps", "v1", "Deployment").await? {
-            let subscription = self.subscription_of(&name);
-            let mut deployments = deployments::objects(&whole, self.namespace, group, watched, subscription);
-            deployments.iter_mut().for_each(|deployment| webhooks::mount(deployment, &whole));
-            objects.extend(deployments);
+            objects.extend(self.deployments(csv, target, group, watched));
         }
-        let hooks = match webhooks::objects(target, csv, self.namespace).await? {
-            Ok(hooks) => hooks,
+        let own = ("olm.owner.namespace", self.namespace.to_owned());
+        let mut services = OperatorServices::new(target, csv, self.namespace, own).await?;
+        let served = match webhooks::objects(&mut services).await? {
+            Ok(hooks) => api_services::objects(&mut services).await?.map(|apis| hooks.into_iter().chain(apis)),
+            Err(message) => Err(message),
+        };
+        let served = match served {
+            Ok(served) => served,
             Err(message) => {
                 let message = format!("install strategy failed: {message}");
                 return Ok(to(Phase::new("Failed", "InvalidWebhookDescription", message)));
             }
         };
-        objects.extend(hooks);
+        let conversions = webhooks::conversions(&mut services).await?;
+        objects.extend(services.into_objects());
+        objects.extend(served);
         let mut installer = Installer::new(target, self.namespace);
+        let mut roles: Vec<(String, String)> = Vec::new();
         for mut object in objects {
+            let place = (text(&object, "/metadata/namespace").to_owned(), text(&object, "/metadata/name").to_owned());
+            roles.push(place);
             install_plan::own(&mut object, &name, self.namespace, &owner, target);
             if let Err(message) = installer.apply(&object).await {
                 let message = format!("install strategy failed: {message}");
@@ -350,6 +424,25 @@ impl Look<'_> {
                 return Ok((Some((phase, None)), Some(RUNNING_INTERVAL)));
             }
         }
+        webhooks::convert(target, &conversions).await?;
+        operator_condition::ensure(target, csv, self.namespace).await?;
+        if let Err(error) = provided_roles::ensure(target, csv).await {
+            // Whoever leads us there may not be allowed to give others rights; the operator works without.
+            match &error {
+                Error::Request(refused) if !is_passing(refused) => {
+                    let message = format!("namespaces' roles do not cover the operator's kinds: {}", plain(refused));
+                    self.context.events.warning(&CSV, csv, "ProvidedAPIRolesFailed", &message).await;
+                }
+                _ => return Err(error),
+            }
+        }
+        // Permissions for namespaces that are not watched any more; others of the bundle's have other names.
+        let prefix = format!("{name}-");
+        let is_kept = |_: &str, place: Option<&str>, role: &str| {
+            !role.starts_with(&prefix)
+                || roles.iter().any(|known| (Some(known.0.as_str()), known.1.as_str()) == (place, role))
+        };
+        sweep(target, &ROLE_KINDS, &owned_by(&name, self.namespace), &is_kept).await?;
         Ok(to(Phase::new("Installing", "InstallSucceeded", "waiting for install components to report healthy")))
     }
 
@@ -359,88 +452,15 @@ impl Look<'_> {
             status["currentCSV"] == csv || status["installedCSV"] == csv
         })
     }
+}
 
-    /// Whether what is installed works.
-    async fn watch(&self, csv: &DynamicObject, target: &Target, group: &DynamicObject) -> Result<Next, Error> {
-        let is_succeeded = text(&csv.data, "/status/phase") == "Succeeded";
-        if is_succeeded {
-            let (met, requirements) = requirements::check(target, csv).await?;
-            if !met {
-                let phase = Phase::new("Failed", "RequirementsNotMet", "requirements no longer met");
-                return Ok((Some((phase, Some(requirements))), Some(STARTING_INTERVAL)));
-            }
-        }
-        let names = deployments::names(&csv.data);
-        let succeeded = || Phase::new("Succeeded", "InstallSucceeded", "install strategy completed with no errors");
-        if names.is_empty() {
-            return Ok(to(succeeded()));
-        }
-        if !target.serves("apps", "v1", "Deployment").await? {
-            let runs_elsewhere = std::iter::once(group)
-                .chain(self.subscription_of(&csv.name_any()))
-                .any(|object| annotation(object, WORKLOADS_ANNOTATION) == Some("elsewhere"));
-            return Ok(to(match runs_elsewhere {
-                true => {
-                    let message = format!(
-                        "everything but the deployments ({}) is installed; they run elsewhere, as the annotation \
-                         {WORKLOADS_ANNOTATION} says",
-                        names.join(", ")
-                    );
-                    Phase::new("Succeeded", "InstallSucceeded", message)
-                }
-                false => Phase::new("Installing", NOT_SERVED, not_served(target, &names, csv)),
-            }));
-        }
-        match deployments::unavailable(target, self.namespace, &names).await? {
-            None => Ok((Some((succeeded(), None)), Some(RUNNING_INTERVAL))),
-            Some(reason) if is_succeeded => {
-                let phase = Phase::new("Failed", "ComponentUnhealthy", format!("installing: {reason}"));
-                Ok((Some((phase, None)), Some(STARTING_INTERVAL)))
-            }
-            Some(reason) => {
-                let since: Option<jiff::Timestamp> = text(&csv.data, "/status/lastTransitionTime").parse().ok();
-                let waited = since.map(|since| jiff::Timestamp::now().duration_since(since));
-                if waited.is_some_and(|waited| waited.unsigned_abs() > INSTALL_TIMEOUT) {
-                    return Ok((
-                        Some((Phase::new("Failed", "InstallCheckFailed", "install timeout"), None)),
-                        Some(RUNNING_INTERVAL),
-                    ));
-                }
-                let phase = Phase::new("Installing", "InstallWaiting", format!("installing: {reason}"));
-                Ok((Some((phase, None)), Some(STARTING_INTERVAL)))
-            }
-        }
-    }
+/// Whether the operator is to watch other namespaces than it was installed for.
+fn is_regrouped(csv: &DynamicObject, watched: &Watched) -> bool {
+    annotation(csv, WATCHED_ANNOTATION) != Some(watched.annotation().as_str())
+}
 
-    /// Whether a version that failed may be tried again.
-    async fn failed(&self, csv: &DynamicObject, target: &Target, reason: &str) -> Result<Next, Error> {
-        match reason {
-            "RequirementsNotMet" => {
-                let (met, _) = requirements::check(target, csv).await?;
-                let phase = Phase::new("Pending", "RequirementsNotMet", "requirements not met");
-                Ok(if met { to(phase) } else { (None, Some(STARTING_INTERVAL)) })
-            }
-            "InstallCheckFailed" | "ComponentUnhealthy" => {
-                let names = deployments::names(&csv.data);
-                let well = target.serves("apps", "v1", "Deployment").await?
-                    && deployments::unavailable(target, self.namespace, &names).await?.is_none();
-                let phase = Phase::new("Pending", "NeedsReinstall", "calculated deployment install is bad");
-                Ok(if well { to(phase) } else { (None, Some(RUNNING_INTERVAL)) })
-            }
-            "OwnerConflict" if !self.owner_conflict(csv) => {
-                Ok(to(Phase::new("Pending", "RequirementsUnknown", "requirements not yet checked")))
-            }
-            "InstallComponentFailed" => {
-                let since: Option<jiff::Timestamp> = text(&csv.data, "/status/lastTransitionTime").parse().ok();
-                let waited = since.map(|since| jiff::Timestamp::now().duration_since(since).unsigned_abs());
-                Ok(match waited.is_some_and(|waited| waited >= RUNNING_INTERVAL) {
-                    true => to(Phase::new("Pending", "NeedsReinstall", "tried again")),
-                    false => (None, Some(RUNNING_INTERVAL)),
-                })
-            }
-            _ => Ok((None, None)),
-        }
-    }
+fn is_of_apis(reason: &str) -> bool {
+    matches!(reason, "InterOperatorGroupOwnerConflict" | "CannotModifyStaticOperatorGroupProvidedAPIs")
 }
 
 fn is_of_group(reason: &str) -> bool {
@@ -454,20 +474,9 @@ fn is_of_group(reason: &str) -> bool {
     )
 }
 
-/// The honest state of an operator that nobody runs.
-fn not_served(target: &Target, names: &[String], csv: &DynamicObject) -> String {
-    let mut message = format!(
-        "installed everything but the deployments ({}): {} serves no apps/v1 Deployments, so nothing runs the operator. \
-         Name a cluster that does with the annotation {TARGET_ANNOTATION} on the OperatorGroup, or, if the operator \
-         runs elsewhere, annotate the OperatorGroup with {WORKLOADS_ANNOTATION}=elsewhere",
-        names.join(", "),
-        target.name()
-    );
-    let hooks = list(&csv.data, "/spec/webhookdefinitions");
-    if !hooks.is_empty() {
-        message.push_str(&webhooks::note(hooks));
-    }
-    message
+/// The labels of what a version has made.
+fn owned_by(name: &str, namespace: &str) -> String {
+    format!("olm.owner={},olm.owner.namespace={namespace}", label_value(name))
 }
 
 /// Removes what a version installed, but not its definitions, then lets it go.
@@ -476,11 +485,15 @@ async fn clean_up(context: &Context, namespace: &str, csv: DynamicObject) -> Res
         return Ok(());
     }
     let name = csv.name_any();
-    let selector = format!("olm.owner={},olm.owner.namespace={namespace}", label_value(&name));
+    let selector = owned_by(&name, namespace);
     match context.targets.of(&csv, namespace, None).await? {
-        Ok(target) => sweep(&target, &selector, &|_, _, _| false).await?,
+        Ok(target) => sweep(&target, &OWNED_KINDS, &selector, &|_, _, _| false).await?,
         // The way there is gone; what is there is not ours to find any more.
         Err(message) => context.events.warning(&CSV, &csv, "CleanupFailed", &message).await,
+    }
+    let is_replaced = text(&csv.data, "/status/phase") == "Deleting";
+    if !is_replaced && let Ok(target) = context.targets.of(&csv, namespace, None).await? {
+        webhooks::convert_no_more(&target, &csv).await?;
     }
     let kept: Vec<&String> = csv.finalizers().iter().filter(|it| *it != FINALIZER).collect();
     let patch = json!({"metadata": {"finalizers": kept, "resourceVersion": csv.resource_version()}});

@@ -29,6 +29,23 @@ pub(crate) fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found() || status.code == 404)
 }
 
+/// Whether a request that failed may well succeed when it is made again: nobody answered, or whoever did was busy or out
+/// of order. What was understood and refused is not meant.
+pub(crate) fn is_passing(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 409 | 429 | 500..) || is_of_terminating_namespace(status),
+        // What cannot even be asked for.
+        kube::Error::BuildRequest(_) => false,
+        _ => true,
+    }
+}
+
+/// What was to be written into a namespace that goes away can be once it is made anew.
+fn is_of_terminating_namespace(status: &kube::core::Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 pub(crate) fn is_already_there(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
@@ -50,5 +67,25 @@ pub(crate) fn plain(error: &kube::Error) -> String {
             }
             text
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(code: u16) -> kube::Error {
+        kube::Error::Api(Box::new(kube::core::Status { code, ..Default::default() }))
+    }
+
+    #[test]
+    fn refusals_last_and_troubles_pass() {
+        for code in [409, 429, 500, 502, 503, 504] {
+            assert!(is_passing(&answered(code)), "{code}");
+        }
+        for code in [400, 403, 404, 405, 422] {
+            assert!(!is_passing(&answered(code)), "{code}");
+        }
+        assert!(is_passing(&kube::Error::Service("connection refused".into())));
     }
 }

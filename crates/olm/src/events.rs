@@ -6,18 +6,23 @@ use kube::api::DynamicObject;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, ResourceExt};
 
+use crate::context::Role;
 use crate::kinds::Kind;
 
 /// Longer notes are refused by the API.
 const NOTE_CHARS_MAX: usize = 1000;
 
 /// Writes events.
-pub(crate) struct Events(Recorder);
+pub(crate) struct Events {
+    recorder: Recorder,
+    role: Role,
+}
 
 impl Events {
-    pub fn new(client: Client) -> Self {
+    /// Followers keep quiet.
+    pub fn new(client: Client, role: Role) -> Self {
         let reporter = Reporter { controller: "bailiwick-olm".to_owned(), instance: None };
-        Self(Recorder::new(client, reporter))
+        Self { recorder: Recorder::new(client, reporter), role }
     }
 
     pub async fn normal(&self, kind: &Kind, object: &DynamicObject, reason: &str, note: &str) {
@@ -29,6 +34,9 @@ impl Events {
     }
 
     async fn write(&self, kind: &Kind, object: &DynamicObject, type_: EventType, reason: &str, note: &str) {
+        if self.role == Role::Follower {
+            return;
+        }
         let reference = ObjectReference {
             api_version: Some(kind.api_version()),
             kind: Some(kind.kind.to_owned()),
@@ -44,7 +52,7 @@ impl Events {
             action: reason.to_owned(),
             secondary: None,
         };
-        if let Err(error) = self.0.publish(&event, &reference).await {
+        if let Err(error) = self.recorder.publish(&event, &reference).await {
             tracing::debug!(%error, reason, "an event could not be written");
         }
     }

@@ -1,5 +1,6 @@
 //! InstallPlans: what is installed together, carried out once it may be. When a part of a plan is refused everything goes
-//! back to what it was, and the plan says why; the same plan is not tried again until somebody removes it.
+//! back to what it was, and the plan says why; the same plan is not tried again until somebody removes it. What fails
+//! because somebody does not answer or is busy goes back too, and is tried again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,8 @@ use serde_json::{Value, json};
 use crate::bundles::Manifests;
 use crate::context::Context;
 use crate::crds::dynamic;
-use crate::error::{Error, is_already_there};
-use crate::installing::{Installer, add_labels, add_owner, label_value};
+use crate::error::{Error, is_already_there, is_passing, plain};
+use crate::installing::{Installer, NotApplied, add_labels, add_owner, label_value};
 use crate::kinds::{CRD, CSV, INSTALL_PLAN, SUBSCRIPTION};
 use crate::object::{is_deleting, list, now, status, text, texts, write_status};
 use crate::operator_group::Group;
@@ -57,17 +58,23 @@ pub(crate) struct NewPlan<'p> {
     pub unpacked: &'p Unpacked,
 }
 
-/// Reads the bundles of steps; the error names the bundle.
-pub(crate) async fn unpack(context: &Context, steps: &[Step]) -> Result<Unpacked, (String, String)> {
-    let mut out = Unpacked::new();
+/// Why bundles could not be read, by bundle.
+pub(crate) type Unreadable = BTreeMap<String, String>;
+
+/// Reads the bundles of steps, all that can be read.
+pub(crate) async fn unpack(context: &Context, steps: &[Step]) -> (Unpacked, Unreadable) {
+    let (mut out, mut faults) = (Unpacked::new(), Unreadable::new());
     for step in steps {
-        let failed = |message: String| (step.bundle.clone(), message);
-        let catalog = context.catalogs.get(&resolving::catalog_key(&step.source));
-        let catalog = catalog.ok_or_else(|| failed(format!("catalog {} is gone", step.source)))?;
-        let manifests = context.bundles.manifests(&catalog, &step.package, &step.channel, &step.bundle).await;
-        out.insert(step.bundle.clone(), manifests.map_err(|error| failed(error.to_string()))?);
+        let manifests = match context.catalogs.get(&resolving::catalog_key(&step.source)) {
+            None => Err(Error::Other(format!("catalog {} is gone", step.source))),
+            Some(catalog) => context.bundles.manifests(&catalog, &step.package, &step.channel, &step.bundle).await,
+        };
+        match manifests {
+            Ok(manifests) => drop(out.insert(step.bundle.clone(), manifests)),
+            Err(error) => drop(faults.insert(step.bundle.clone(), error.to_string())),
+        }
     }
-    Ok(out)
+    (out, faults)
 }
 
 /// Writes a new plan.
@@ -205,12 +212,15 @@ pub(crate) async fn carry_out_all(
         }
         let Group::One(group, watched) = group else { continue };
         wanted["phase"] = "Installing".into();
+        let before = wanted.clone();
         match carry_out(context, namespace, group, watched.as_ref(), &plan, &mut wanted).await? {
             Ok(()) => {
                 finish(&mut wanted, "Complete", "True", "");
                 context.events.normal(&INSTALL_PLAN, &plan, "InstallSucceeded", "everything is applied").await;
             }
             Err(Refused::Now(message)) => {
+                // Nothing of it was done, or it was undone.
+                wanted = before;
                 set_installed(&mut wanted, "False", "InstallCheckFailed", &message);
                 wanted["message"] = message.into();
                 outcome = Outcome::Backoff;
@@ -275,14 +285,21 @@ async fn carry_out(
         Err(message) => return Ok(Err(Refused::Now(message))),
     };
     let steps: Vec<Step> = list(wanted, "/bundleLookups").iter().map(step_of).collect();
-    let unpacked = match unpack(context, &steps).await {
-        Ok(unpacked) => unpacked,
-        Err((bundle, message)) => return Ok(Err(Refused::Now(format!("bundle {bundle}: {message}")))),
-    };
+    let (unpacked, unreadable) = unpack(context, &steps).await;
+    if let Some((bundle, message)) = unreadable.into_iter().next() {
+        return Ok(Err(Refused::Now(format!("bundle {bundle}: {message}"))));
+    }
     for (bundle, manifests) in &unpacked {
-        if let Some(message) = unsafe_definition(&target, manifests).await? {
-            mark_failed(wanted, bundle);
-            return Ok(Err(Refused::ForGood(message)));
+        match unsafe_definition(&target, manifests).await {
+            Ok(None) => {}
+            Ok(Some(message)) => {
+                mark_failed(wanted, bundle);
+                return Ok(Err(Refused::ForGood(message)));
+            }
+            Err(Error::Request(error)) if is_passing(&error) => {
+                return Ok(Err(Refused::Now(format!("bundle {bundle}: {}", plain(&error)))));
+            }
+            Err(error) => return Err(error),
         }
     }
     let mut installer = Installer::new(&target, namespace);
@@ -291,13 +308,12 @@ async fn carry_out(
     let mut failure = None;
     for step in &steps {
         let Some(manifests) = unpacked.get(&step.bundle) else { continue };
-        if let Err(message) = work.install(&mut installer, step, manifests, &mut made, wanted).await {
-            mark_failed(wanted, &step.bundle);
-            failure = Some(format!("bundle {}: {message}", step.bundle));
+        if let Err(fault) = work.install(&mut installer, step, manifests, &mut made, wanted).await {
+            failure = Some((&step.bundle, fault));
             break;
         }
     }
-    let Some(message) = failure else {
+    let Some((bundle, fault)) = failure else {
         for step in steps.iter().filter(|step| matches!(step.because, Because::Required { .. })) {
             work.subscribe(step).await?;
         }
@@ -319,7 +335,14 @@ async fn carry_out(
         true => "everything was put back".to_owned(),
         false => format!("not everything could be put back: {}", faults.join("; ")),
     };
-    Ok(Err(Refused::ForGood(format!("{message}; {undone}"))))
+    let message = format!("bundle {bundle}: {fault}; {undone}");
+    Ok(Err(match fault {
+        NotApplied::ForNow(_) => Refused::Now(message),
+        NotApplied::Refused(_) => {
+            mark_failed(wanted, bundle);
+            Refused::ForGood(message)
+        }
+    }))
 }
 
 /// Notes the bundle that a plan failed because of.
@@ -352,7 +375,7 @@ fn step_of(lookup: &Value) -> Step {
 
 /// Why a definition of a bundle must not be applied; `None` when all may.
 pub(crate) async fn unsafe_definition(target: &Target, manifests: &Manifests) -> Result<Option<String>, Error> {
-    let api = CRD.all(&target.client);
+    let api = CRD.all(&target.own);
     for new in manifests.definitions() {
         let Some(old) = api.get_opt(text(new, "/metadata/name")).await? else { continue };
         let old = serde_json::to_value(&old).unwrap_or_default();
@@ -380,7 +403,7 @@ async fn objects_of(target: &Target, definition: &Value, version: &str) -> Resul
         kind: text(definition, "/spec/names/kind").to_owned(),
         plural: text(definition, "/spec/names/plural").to_owned(),
     };
-    let api: kube::Api<DynamicObject> = kube::Api::all_with(target.client.clone(), &resource);
+    let api: kube::Api<DynamicObject> = kube::Api::all_with(target.own.clone(), &resource);
     let mut found = Vec::new();
     let mut parameters = ListParams::default().limit(PAGE);
     loop {
@@ -410,7 +433,7 @@ impl Work<'_> {
         manifests: &Manifests,
         made: &mut Vec<DynamicObject>,
         wanted: &mut Value,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotApplied> {
         if self.target.secret.is_some() {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
             installer.apply(&namespace).await?;
@@ -422,11 +445,8 @@ impl Work<'_> {
             let applied = installer.apply(&definition).await?;
             note(wanted, step, &definition, applied.as_str());
         }
-        let csv = self.write_csv(step, manifests).await.map_err(|error| match &error {
-            Error::Request(error) => crate::error::plain(error),
-            other => other.to_string(),
-        })?;
-        let (csv, is_new) = csv;
+        let written = self.write_csv(step, manifests).await;
+        let (csv, is_new) = written.map_err(|error| NotApplied::new("ClusterServiceVersion", &error))?;
         let name = csv.name_any();
         note(wanted, step, &manifests.csv, if is_new { "Created" } else { "Present" });
         let owner = CSV.owner(&csv);
@@ -438,7 +458,8 @@ impl Work<'_> {
         for mut object in permissions.into_iter().chain(others) {
             let kind = text(&object, "/kind").to_owned();
             if !BUNDLE_KINDS.contains(&kind.as_str()) {
-                return Err(format!("{kind} {}: bundles may not have this kind", text(&object, "/metadata/name")));
+                let name = text(&object, "/metadata/name");
+                return Err(NotApplied::Refused(format!("{kind} {name}: bundles may not have this kind")));
             }
             self.own(&mut object, &name, &owner);
             let applied = installer.apply(&object).await?;
@@ -532,7 +553,10 @@ pub(crate) fn own(object: &mut Value, csv: &str, namespace: &str, owner: &Value,
         ],
     );
     let own_namespace = match text(object, "/metadata/namespace") {
-        "" => text(object, "/kind") != "PriorityClass" && !text(object, "/kind").starts_with("Cluster"),
+        "" => {
+            let kind = text(object, "/kind");
+            !matches!(kind, "PriorityClass" | "APIService") && !kind.starts_with("Cluster")
+        }
         place => place == namespace,
     };
     if own_namespace && target.secret.is_none() && !text(object, "/kind").ends_with("WebhookConfiguration") {

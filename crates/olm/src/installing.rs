@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::bundles::is_definition;
 use crate::crds::{MANAGER, is_established};
-use crate::error::{Error, is_not_found, plain};
+use crate::error::{Error, is_not_found, is_passing, plain};
+use crate::kinds::CRD;
 use crate::object::text;
 use crate::target::Target;
 
@@ -34,6 +35,28 @@ impl Applied {
     }
 }
 
+/// Why an object was not applied: what was refused, and why.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotApplied {
+    /// It would be refused again.
+    #[error("{0}")]
+    Refused(String),
+    /// It may well be applied later.
+    #[error("{0}")]
+    ForNow(String),
+}
+
+impl NotApplied {
+    /// Of what was asked for `what`.
+    pub fn new(what: &str, error: &Error) -> Self {
+        match error {
+            Error::Request(error) if is_passing(error) => NotApplied::ForNow(format!("{what}: {}", plain(error))),
+            Error::Request(error) => NotApplied::Refused(format!("{what}: {}", plain(error))),
+            other => NotApplied::Refused(format!("{what}: {other}")),
+        }
+    }
+}
+
 /// Applies objects one after the other.
 pub(crate) struct Installer<'t> {
     target: &'t Target,
@@ -55,24 +78,27 @@ impl<'t> Installer<'t> {
         Self { target, namespace: namespace.to_owned(), done: Vec::new() }
     }
 
-    /// Applies an object. The error says what was refused, and why.
-    pub async fn apply(&mut self, object: &Value) -> Result<Applied, String> {
+    /// Applies an object.
+    pub async fn apply(&mut self, object: &Value) -> Result<Applied, NotApplied> {
         let (kind, name) = (text(object, "/kind").to_owned(), text(object, "/metadata/name").to_owned());
-        let failed = |error: Error| match &error {
-            Error::Request(error) => format!("{kind} {name}: {}", plain(error)),
-            other => format!("{kind} {name}: {other}"),
-        };
+        let failed = |error: Error| NotApplied::new(&format!("{kind} {name}"), &error);
         let api = self.target.api_of(object, &self.namespace).await.map_err(failed)?;
         let Some(api) = api else {
             // Without its definitions there is nothing of an operator.
             return match is_definition(object) {
-                true => Err(format!("{kind} {name}: {} is not served", text(object, "/apiVersion"))),
+                true => {
+                    Err(NotApplied::Refused(format!("{kind} {name}: {} is not served", text(object, "/apiVersion"))))
+                }
                 false => Ok(Applied::Unsupported),
             };
         };
-        let before = api.get_opt(&name).await.map_err(|error| failed(error.into()))?;
+        let before = self.target.present(object, &self.namespace).await.map_err(failed)?;
         let is_new = before.is_none();
-        self.done.push(Undo { api: api.clone(), name: name.clone(), kind: kind.clone(), before });
+        // Whoever may not finish may not be able to undo either. A namespace stays: others may have put something there.
+        let own = self.target.own_api_of(object, &self.namespace).await.map_err(failed)?;
+        if let Some(api) = own.filter(|_| kind != "Namespace") {
+            self.done.push(Undo { api, name: name.clone(), kind: kind.clone(), before });
+        }
         let mut wanted = object.clone();
         if let Some(fields) = wanted.as_object_mut() {
             // Only their owners write statuses.
@@ -84,13 +110,14 @@ impl<'t> Installer<'t> {
         let parameters = PatchParams::apply(MANAGER).force();
         api.patch(&name, &parameters, &Patch::Apply(&wanted)).await.map_err(|error| failed(error.into()))?;
         if is_definition(object) {
-            self.established(&api, &name).await.map_err(failed)?;
+            self.established(&name).await.map_err(failed)?;
             self.target.look_again();
         }
         Ok(if is_new { Applied::Created } else { Applied::Present })
     }
 
-    async fn established(&self, api: &Api<DynamicObject>, name: &str) -> Result<(), Error> {
+    async fn established(&self, name: &str) -> Result<(), Error> {
+        let api = CRD.all(&self.target.own);
         let deadline = tokio::time::Instant::now() + ESTABLISH_TIMEOUT;
         loop {
             let definition = api.get(name).await?;
@@ -127,6 +154,14 @@ impl<'t> Installer<'t> {
     }
 }
 
+/// Applies an object that is no part of a bundle, in this service's name and for good. What the target does not serve is
+/// passed over.
+pub(crate) async fn apply_in_own_name(target: &Target, object: &Value, namespace: &str) -> Result<(), Error> {
+    let Some(api) = target.own_api_of(object, namespace).await? else { return Ok(()) };
+    api.patch(text(object, "/metadata/name"), &PatchParams::apply(MANAGER).force(), &Patch::Apply(object)).await?;
+    Ok(())
+}
+
 async fn restore(api: &Api<DynamicObject>, mut before: DynamicObject) -> Result<(), kube::Error> {
     let name = before.name_any();
     match api.get_opt(&name).await? {
@@ -143,8 +178,12 @@ async fn restore(api: &Api<DynamicObject>, mut before: DynamicObject) -> Result<
     }
 }
 
+/// A kind by group, version and name.
+type NamedKind = (&'static str, &'static str, &'static str);
+
 /// Kinds that bundles install or that are made for them, which are found again by their labels.
-const OWNED_KINDS: [(&str, &str, &str); 15] = [
+pub(crate) const OWNED_KINDS: [NamedKind; 16] = [
+    ("apiregistration.k8s.io", "v1", "APIService"),
     ("apps", "v1", "Deployment"),
     ("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"),
     ("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration"),
@@ -162,16 +201,21 @@ const OWNED_KINDS: [(&str, &str, &str); 15] = [
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
 ];
 
-/// Deletes what carries these labels and is not among `keep`, given as kind, namespace and name.
+/// Permissions in namespaces.
+pub(crate) const ROLE_KINDS: [NamedKind; 2] =
+    [("rbac.authorization.k8s.io", "v1", "RoleBinding"), ("rbac.authorization.k8s.io", "v1", "Role")];
+
+/// Deletes what is of these kinds, carries these labels and is not among `keep`, given as kind, namespace and name.
 pub(crate) async fn sweep(
     target: &Target,
+    kinds: &[NamedKind],
     selector: &str,
     keep: &(dyn Fn(&str, Option<&str>, &str) -> bool + Sync),
 ) -> Result<(), Error> {
-    for (group, version, kind) in OWNED_KINDS {
+    for (group, version, kind) in kinds.iter().copied() {
         let gvk = kube::api::GroupVersionKind::gvk(group, version, kind);
         let Some((resource, scope)) = target.kind(gvk).await? else { continue };
-        let all: Api<DynamicObject> = Api::all_with(target.client.clone(), &resource);
+        let all: Api<DynamicObject> = Api::all_with(target.own.clone(), &resource);
         for object in all.list(&ListParams::default().labels(selector)).await?.items {
             let (name, namespace) = (object.name_any(), object.namespace());
             if keep(kind, namespace.as_deref(), &name) {
@@ -179,7 +223,7 @@ pub(crate) async fn sweep(
             }
             let api: Api<DynamicObject> = match (&scope, &namespace) {
                 (kube::discovery::Scope::Namespaced, Some(namespace)) => {
-                    Api::namespaced_with(target.client.clone(), namespace, &resource)
+                    Api::namespaced_with(target.own.clone(), namespace, &resource)
                 }
                 _ => all.clone(),
             };

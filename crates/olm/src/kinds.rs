@@ -41,6 +41,8 @@ pub(crate) const CRD: Kind = Kind {
     kind: "CustomResourceDefinition",
     plural: "customresourcedefinitions",
 };
+pub(crate) const CLUSTER_ROLE: Kind =
+    Kind { group: "rbac.authorization.k8s.io", version: "v1", kind: "ClusterRole", plural: "clusterroles" };
 pub(crate) const API_SERVICE: Kind =
     Kind { group: "apiregistration.k8s.io", version: "v1", kind: "APIService", plural: "apiservices" };
 

@@ -5,6 +5,7 @@
 //! done through the API, as any other client would; the same code serves the control plane it runs in and one far away.
 //! Catalogs are pulled and indexed here, without pods; resolution is that of `bailiwick_catalog::resolve`.
 
+mod api_services;
 mod bundles;
 mod catalog_source;
 mod catalogs;
@@ -12,6 +13,7 @@ mod cluster_catalog;
 mod cluster_extension;
 mod config_map_catalog;
 mod context;
+mod copied_csv;
 mod crd_safety;
 mod crds;
 mod csv;
@@ -22,10 +24,13 @@ mod installing;
 mod kinds;
 mod namespace;
 mod object;
+mod old_plans;
 mod operator_group;
+mod operator_service;
 mod package_manifest;
 mod package_server;
 mod permissions;
+mod provided_apis;
 mod pull;
 mod remote_catalog;
 mod resolving;
@@ -37,14 +42,18 @@ mod webhooks;
 
 use std::path::PathBuf;
 
+use bailiwick_controllers::LeaderElection;
 use kube::Client;
 
 pub use crate::error::Error;
 pub use crate::package_server::{Announcement, PackageServer, SERVICE as PACKAGE_SERVICE};
 pub use crate::pull::PullOptions;
+pub use bailiwick_catalog::oci::Guard;
 
 /// Where CatalogSources are everybody's, unless it is said otherwise.
 pub const GLOBAL_NAMESPACE: &str = "olm";
+/// The Lease by which one of several servers is chosen to do the work.
+pub const LEASE: &str = "bailiwick-olm";
 
 /// What [`run`] needs to know.
 #[derive(Debug)]
@@ -56,30 +65,24 @@ pub struct Options {
     pub pull: PullOptions,
     /// Where PackageManifests are served; without it there are none.
     pub package_server: Option<PackageServer>,
+    /// With others that do the same work one does it and the rest wait, serving PackageManifests only.
+    pub election: Option<LeaderElection>,
 }
 
 impl Options {
-    /// The usual, with files below a directory and no PackageManifests.
-    pub fn new(directory: impl Into<PathBuf>) -> Self {
+    /// The usual, with files below a directory, no PackageManifests and nobody else; the guard judges what may be called.
+    pub fn new(directory: impl Into<PathBuf>, guard: Guard) -> Self {
         Self {
             directory: directory.into(),
             global_namespace: GLOBAL_NAMESPACE.to_owned(),
-            pull: PullOptions::default(),
+            pull: PullOptions::new(guard),
             package_server: None,
+            election: None,
         }
     }
 }
 
 /// Works until `shutdown` is over. Everything that was started has ended when this returns.
 pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
-    let work = async {
-        crds::install(&client).await?;
-        crds::ensure_roles(&client).await?;
-        crds::ensure_namespaces(&client, &options.global_namespace).await?;
-        watching::work(client, options).await
-    };
-    tokio::select! {
-        ended = work => ended,
-        () = shutdown => Ok(()),
-    }
+    watching::run(client, options, shutdown).await
 }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::kinds::{INSTALL_PLAN, NAMESPACE, SUBSCRIPTION};
 use crate::object::is_deleting;
 use crate::operator_group::Group;
-use crate::{csv, install_plan, operator_group, subscription};
+use crate::{copied_csv, csv, install_plan, old_plans, operator_group, subscription};
 
 /// Looks at a namespace.
 pub(crate) async fn reconcile(context: &Context, namespace: &str) -> Result<Outcome, Error> {
@@ -29,7 +29,9 @@ pub(crate) async fn reconcile(context: &Context, namespace: &str) -> Result<Outc
         false => context.forget(&Key::Namespace(namespace.to_owned())),
     }
     let of_versions = csv::reconcile_all(context, namespace, &group, &subscriptions).await?;
+    copied_csv::reconcile(context, namespace, &group).await?;
     let plans = INSTALL_PLAN.within(&context.client, namespace).list(&lists).await?.items;
+    old_plans::remove(context, namespace, &plans, &subscriptions).await?;
     let of_plans = install_plan::carry_out_all(context, namespace, &group, plans).await?;
     let of_subscriptions = subscription::reconcile_all(context, namespace, &group, subscriptions).await?;
     Ok([of_versions, of_plans, of_subscriptions].into_iter().fold(Outcome::Done, sooner))

@@ -2,6 +2,8 @@
 //! server is, registered by an APIService, read-only. The control plane decides who may ask; nobody else gets in, as only
 //! its certificate is accepted.
 
+mod identity;
+
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -20,28 +22,25 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use tokio_rustls::TlsAcceptor;
 
 use crate::catalogs::{Catalog, CatalogKey, Catalogs};
 use crate::crds::MANAGER;
 use crate::error::Error;
-use crate::kinds::{API_SERVICE, CONFIG_MAP};
+use crate::kinds::API_SERVICE;
 use crate::object::text;
 use crate::package_manifest;
+use identity::Identity;
 
 pub(crate) const GROUP: &str = "packages.operators.coreos.com";
 const VERSION: &str = "v1";
 /// The service OLM's package server has.
 pub const SERVICE: &str = "packageserver-service";
-const TRUST_NAMESPACE: &str = "kube-system";
-const TRUST_CONFIG_MAP: &str = "extension-apiserver-authentication";
 /// How long a handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often registering is tried until it works.
+const REGISTER_INTERVAL: Duration = Duration::from_millis(200);
 /// Connections at once: the control plane needs a few.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -54,12 +53,14 @@ pub struct PackageServer {
 }
 
 /// How the control plane learns where that is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Announcement {
     /// It knows: the service `packageserver-service` of the global namespace was mapped.
     Mapped,
-    /// By an annotation of the APIService.
+    /// By an annotation of the APIService with the listener's own address.
     Annotated,
+    /// By an annotation of the APIService with this URL, where others reach the listener.
+    At(String),
 }
 
 /// Serves for as long as it is polled.
@@ -70,11 +71,24 @@ pub(crate) async fn serve(
     catalogs: Arc<Catalogs>,
 ) -> Result<Infallible, Error> {
     let io = |error| Error::Io { what: "serving PackageManifests".to_owned(), error };
-    let Identity { ca_pem, tls, front_proxies } = identity(client, namespace).await?;
     let address = server.listener.local_addr().map_err(io)?;
     server.listener.set_nonblocking(true).map_err(io)?;
     let listener = tokio::net::TcpListener::from_std(server.listener).map_err(io)?;
-    register(client, namespace, &ca_pem, server.announcement, address).await?;
+    // At a first start the namespace is made by whoever does the work, which may be another server.
+    let Identity { tls, front_proxies, .. } = loop {
+        let registered = async {
+            let identity = identity::of(client, namespace).await?;
+            register(client, namespace, &identity.ca_pem, &server.announcement, address).await?;
+            Ok::<_, Error>(identity)
+        };
+        match registered.await {
+            Ok(identity) => break identity,
+            Err(error) => {
+                tracing::debug!(%error, "PackageManifests are not served yet");
+                tokio::time::sleep(REGISTER_INTERVAL).await;
+            }
+        }
+    };
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let answering = Arc::new(Answering { catalogs, global: namespace.to_owned() });
     let room = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
@@ -95,7 +109,7 @@ pub(crate) async fn serve(
             let _place = place;
             let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-            if !certificate.is_some_and(|certificate| is_front_proxy(&front_proxies, certificate)) {
+            if !certificate.is_some_and(|certificate| identity::is_front_proxy(&front_proxies, certificate)) {
                 return;
             }
             let service = service_fn(move |request: Request<Incoming>| {
@@ -111,62 +125,11 @@ pub(crate) async fn serve(
     }
 }
 
-/// Who we are to the control plane, and who it is to us.
-struct Identity {
-    ca_pem: String,
-    tls: ServerConfig,
-    /// The names that its certificate may have; any if there are none.
-    front_proxies: Arc<Vec<String>>,
-}
-
-fn is_front_proxy(names: &[String], certificate: &rustls::pki_types::CertificateDer) -> bool {
-    if names.is_empty() {
-        return true;
-    }
-    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else { return false };
-    let mut common = parsed.subject().iter_common_name().filter_map(|name| name.as_str().ok());
-    common.any(|name| names.iter().any(|allowed| allowed == name))
-}
-
-/// A certificate for the service by an authority of its own, and whom to let in.
-async fn identity(client: &Client, namespace: &str) -> Result<Identity, Error> {
-    let other = |error: &dyn std::fmt::Display| Error::Other(format!("certificates of the package server: {error}"));
-    let trust = CONFIG_MAP.within(client, TRUST_NAMESPACE).get(TRUST_CONFIG_MAP).await?;
-    let client_ca = text(&trust.data, "/data/requestheader-client-ca-file");
-    let mut roots = RootCertStore::empty();
-    for certificate in rustls_pemfile::certs(&mut client_ca.as_bytes()) {
-        roots.add(certificate.map_err(|error| other(&error))?).map_err(|error| other(&error))?;
-    }
-    let mut params = CertificateParams::new(Vec::new()).map_err(|error| other(&error))?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(rcgen::DnType::CommonName, "bailiwick-packageserver-ca");
-    let ca_key = KeyPair::generate().map_err(|error| other(&error))?;
-    let ca_pem = params.self_signed(&ca_key).map_err(|error| other(&error))?.pem();
-    let issuer = Issuer::new(params, ca_key);
-    let key = KeyPair::generate().map_err(|error| other(&error))?;
-    let name = format!("{SERVICE}.{namespace}.svc");
-    let leaf = CertificateParams::new(vec![name]).and_then(|params| params.signed_by(&key, &issuer));
-    let leaf = leaf.map_err(|error| other(&error))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
-    let verifier = verifier.map_err(|error| other(&error))?;
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| other(&error))?
-        .with_client_cert_verifier(verifier);
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let mut config = config.with_single_cert(vec![leaf.der().clone()], key).map_err(|error| other(&error))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let names = text(&trust.data, "/data/requestheader-allowed-names");
-    let front_proxies = Arc::new(serde_json::from_str(names).unwrap_or_default());
-    Ok(Identity { ca_pem, tls: config, front_proxies })
-}
-
 async fn register(
     client: &Client,
     namespace: &str,
     ca_pem: &str,
-    announcement: Announcement,
+    announcement: &Announcement,
     address: std::net::SocketAddr,
 ) -> Result<(), Error> {
     use base64::Engine as _;
@@ -174,6 +137,7 @@ async fn register(
     let annotations = match announcement {
         Announcement::Mapped => json!({}),
         Announcement::Annotated => json!({"bailiwick.dev/service-url": format!("https://{address}")}),
+        Announcement::At(url) => json!({"bailiwick.dev/service-url": url}),
     };
     let service = json!({
         "apiVersion": API_SERVICE.api_version(), "kind": API_SERVICE.kind,

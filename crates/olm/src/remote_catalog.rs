@@ -2,17 +2,27 @@
 //! like every other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bailiwick_catalog::bundle::{Migration, migrate};
-use bailiwick_catalog::fbc::{Bundle, Catalog, Channel, ChannelEntry, Output, Package, Property, write_catalog};
+use bailiwick_catalog::fbc::{
+    Bundle, Catalog, Channel, ChannelEntry, Deprecation, DeprecationEntry, Output, Package, Property, schema,
+    write_catalog,
+};
+use bailiwick_catalog::oci::Guard;
 use bailiwick_catalog::property::BUNDLE_OBJECT;
 use bailiwick_catalog::serve::messages;
 use base64::Engine as _;
+use futures::future::BoxFuture;
+use http::Uri;
 use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
 use tonic::client::Grpc;
 use tonic::transport;
 use tonic_prost::ProstCodec;
+use tower_service::Service;
 
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -23,12 +33,12 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// More bundles than any catalog there is has.
 const BUNDLES_MAX: usize = 200_000;
 
-/// The catalog at `host:port`, as documents.
-pub(crate) async fn read(address: &str) -> Result<String, String> {
+/// The catalog at `host:port`, as documents, if its address may be called.
+pub(crate) async fn read(address: &str, guard: Guard) -> Result<String, String> {
     let reading = async {
         let endpoint = transport::Endpoint::from_shared(format!("http://{address}"))
             .map_err(|error| format!("{address} is no address: {error}"))?;
-        let channel = endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await;
+        let channel = endpoint.connect_timeout(CONNECT_TIMEOUT).connect_with_connector(Connector { guard }).await;
         let channel = channel.map_err(|error| format!("{address}: {}", described(&error)))?;
         Reader { grpc: Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX) }.read().await
     };
@@ -48,6 +58,32 @@ fn described(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Connects to what may be called.
+struct Connector {
+    guard: Guard,
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<TcpStream>;
+    type Error = std::io::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, std::io::Error>>;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), std::io::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let guard = self.guard.clone();
+        Box::pin(async move {
+            let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(80));
+            let addresses = guard.resolve(host, port).await?;
+            let stream = TcpStream::connect(addresses.as_slice()).await?;
+            let _ = stream.set_nodelay(true);
+            Ok(TokioIo::new(stream))
+        })
+    }
+}
+
 struct Reader {
     grpc: Grpc<transport::Channel>,
 }
@@ -58,6 +94,8 @@ impl Reader {
         let mut channels: BTreeMap<(String, String), Channel> = BTreeMap::new();
         let mut bundles: BTreeMap<(String, String), Bundle> = BTreeMap::new();
         let mut packages = BTreeSet::new();
+        // By package, then by what is deprecated.
+        let mut deprecations: BTreeMap<String, BTreeMap<(&'static str, String), String>> = BTreeMap::new();
         for message in self.bundles().await? {
             packages.insert(message.package_name.clone());
             let key = (message.package_name.clone(), message.channel_name.clone());
@@ -72,6 +110,10 @@ impl Reader {
                 skips: message.skips.clone(),
                 skip_range: message.skip_range.clone(),
             });
+            if let Some(told) = &message.deprecation {
+                let deprecated = deprecations.entry(message.package_name.clone()).or_default();
+                deprecated.insert((schema::BUNDLE, message.csv_name.clone()), told.message.clone());
+            }
             let key = (message.package_name.clone(), message.csv_name.clone());
             bundles.entry(key).or_insert_with(|| bundle(&message));
         }
@@ -88,9 +130,17 @@ impl Reader {
                     known.csv_json = head.csv_json;
                 }
             }
+            let channels = package.channels.iter().map(|it| (schema::CHANNEL, it.name.clone(), &it.deprecation));
+            for (kind, of, told) in channels.chain([(schema::PACKAGE, String::new(), &package.deprecation)]) {
+                if let Some(told) = told {
+                    deprecations.entry(name.clone()).or_default().insert((kind, of), told.message.clone());
+                }
+            }
             let default_channel = package.default_channel_name;
             catalog.packages.push(Package { name, default_channel, ..Package::default() });
         }
+        catalog.deprecations =
+            deprecations.into_iter().map(|(package, entries)| deprecation(package, entries)).collect();
         catalog.channels = channels.into_values().collect();
         catalog.bundles = bundles.into_values().collect();
         migrate(&mut catalog, Migration::BundleObjectToCsvMetadata)?;
@@ -141,6 +191,13 @@ fn refused(method: &str, status: &tonic::Status) -> String {
 fn path(method: &'static str) -> PathAndQuery {
     let path = format!("/api.Registry/{method}");
     PathAndQuery::from_maybe_shared(path).expect("invariant: methods are words")
+}
+
+fn deprecation(package: String, entries: BTreeMap<(&'static str, String), String>) -> Deprecation {
+    let entries = entries.into_iter();
+    let entries =
+        entries.map(|((kind, name), message)| DeprecationEntry { schema: kind.to_owned(), name, message }).collect();
+    Deprecation { package, entries }
 }
 
 fn bundle(message: &messages::Bundle) -> Bundle {

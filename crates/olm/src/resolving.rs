@@ -13,6 +13,8 @@ pub(crate) struct Answer {
     pub resolution: Resolution,
     /// Why wants cannot be met, by their names.
     pub refused: BTreeMap<String, String>,
+    /// Wants that were left out, with the bundle that each was left out because of.
+    pub left_out: BTreeMap<String, String>,
 }
 
 /// Asks; wants that cannot be met are left out until the rest can.
@@ -50,18 +52,23 @@ pub(crate) async fn ask(request: Request) -> Result<Answer, crate::error::Error>
 /// others need not fail with them.
 pub(crate) async fn ask_without(request: Request, failed: &BTreeSet<String>) -> Result<Answer, crate::error::Error> {
     let mut request = request;
-    let mut refused = BTreeMap::new();
+    let (mut refused, mut left_out) = (BTreeMap::new(), BTreeMap::new());
     loop {
         let mut answer = ask(request.clone()).await?;
         let steps = &answer.resolution.steps;
-        let doomed: Vec<String> =
-            steps.iter().filter(|step| failed.contains(&step.bundle)).filter_map(|step| root(step, steps)).collect();
+        let doomed: BTreeMap<String, String> = steps
+            .iter()
+            .filter(|step| failed.contains(&step.bundle))
+            .filter_map(|step| Some((root(step, steps)?, step.bundle.clone())))
+            .collect();
         answer.refused.append(&mut refused);
         if doomed.is_empty() {
+            answer.left_out = left_out;
             return Ok(answer);
         }
         refused = answer.refused;
-        request = request.without(&doomed);
+        request = request.without(&doomed.keys().cloned().collect::<Vec<_>>());
+        left_out.extend(doomed);
     }
 }
 

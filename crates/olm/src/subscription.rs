@@ -11,13 +11,17 @@ use serde_json::{Value, json};
 
 use crate::catalogs::CatalogKey;
 use crate::context::Context;
+use crate::copied_csv::is_copied;
 use crate::csv::is_settled;
 use crate::error::Error;
-use crate::install_plan;
+use crate::install_plan::{self, Unpacked, Unreadable};
 use crate::kinds::{CATALOG_SOURCE, CSV, INSTALL_PLAN, SUBSCRIPTION};
 use crate::object::{Condition, is_deleting, list, now, remove_condition, set_condition, status, text, write_status};
 use crate::operator_group::Group;
-use crate::resolving::{self, source};
+use crate::resolving::{self, Answer, source};
+
+/// The condition of a Subscription whose bundle cannot be read.
+const UNPACK_FAILED: &str = "BundleUnpackFailed";
 
 /// A Subscription while it is looked at.
 struct Sub {
@@ -73,6 +77,16 @@ impl Sub {
         named("installedCSV").or_else(|| named("currentCSV"))
     }
 
+    /// Says that its bundle is being pulled, which may take a while.
+    async fn tell_unpacking(&mut self, context: &Context, namespace: &str) -> Result<(), Error> {
+        self.set(&Condition::new("BundleUnpacking", "True", "UnpackingInProgress", ""));
+        let mut told = self.status.clone();
+        told["conditions"] = self.conditions.clone().into();
+        told["lastUpdated"] = now().into();
+        let api = SUBSCRIPTION.within(&context.client, namespace);
+        write_status(&api, &mut self.object, told).await
+    }
+
     async fn write(mut self, context: &Context, namespace: &str) -> Result<(), Error> {
         match self.conditions.is_empty() {
             true => drop(self.status.as_object_mut().map(|fields| fields.remove("conditions"))),
@@ -112,7 +126,7 @@ pub(crate) async fn reconcile_all(
     let mut outcome = Outcome::Done;
     if !busy {
         let request = request(context, namespace, group, &subs, &csvs);
-        let answer = resolving::ask_without(request, &install_plan::failed_bundles(&plans)).await?;
+        let Settled { answer, unpacked, unreadable } = settle(context, namespace, request, &mut subs, &plans).await?;
         for sub in &mut subs {
             match answer.refused.get(&sub.name()) {
                 Some(message) => {
@@ -128,10 +142,16 @@ pub(crate) async fn reconcile_all(
                 None => sub.unset("ResolutionFailed"),
             }
         }
-        let steps = answer.resolution.steps;
-        let waiting = plans.iter().any(|plan| install_plan::is_waiting_for(plan, &steps));
-        if !steps.is_empty() && !waiting {
-            outcome = plan(context, namespace, &mut subs, &steps, &plans).await?;
+        for sub in &mut subs {
+            let fault = answer.left_out.get(&sub.name()).and_then(|bundle| Some((bundle, unreadable.get(bundle)?)));
+            note_unreadable(context, sub, fault).await;
+        }
+        if let Some(unpacked) = unpacked {
+            plan(context, namespace, &mut subs, &answer.resolution.steps, &unpacked, &plans).await?;
+        }
+        if !unreadable.is_empty() {
+            // What is wrong may be the registry.
+            outcome = Outcome::Backoff;
         }
     }
     for sub in subs {
@@ -140,40 +160,78 @@ pub(crate) async fn reconcile_all(
     Ok(outcome)
 }
 
+/// What is to be done for the Subscriptions of a namespace.
+struct Settled {
+    answer: Answer,
+    /// The bundles of a plan that is to be made.
+    unpacked: Option<Unpacked>,
+    unreadable: Unreadable,
+}
+
+/// Resolves, and reads the bundles. One that cannot be read concerns those that want it, and the rest is resolved without
+/// them.
+async fn settle(
+    context: &Context,
+    namespace: &str,
+    request: Request,
+    subs: &mut [Sub],
+    plans: &[DynamicObject],
+) -> Result<Settled, Error> {
+    let mut failed = install_plan::failed_bundles(plans);
+    let mut unreadable = Unreadable::new();
+    // Nothing new is to be said of what is tried again: what is written leads to another look, and that would never end.
+    let is_again = subs.iter().any(|sub| sub.conditions.iter().any(|it| it["type"] == UNPACK_FAILED));
+    // Each round has a bundle less to choose from.
+    loop {
+        let answer = resolving::ask_without(request.clone(), &failed).await?;
+        let steps = &answer.resolution.steps;
+        let waiting = plans.iter().any(|plan| install_plan::is_waiting_for(plan, steps));
+        if steps.is_empty() || waiting {
+            return Ok(Settled { answer, unpacked: None, unreadable });
+        }
+        for sub in subs.iter_mut().filter(|sub| !is_again && is_for(steps, sub)) {
+            sub.tell_unpacking(context, namespace).await?;
+        }
+        let (unpacked, faults) = install_plan::unpack(context, steps).await;
+        subs.iter_mut().for_each(|sub| sub.unset("BundleUnpacking"));
+        if faults.is_empty() {
+            return Ok(Settled { answer, unpacked: Some(unpacked), unreadable });
+        }
+        failed.extend(faults.keys().cloned());
+        unreadable.extend(faults);
+    }
+}
+
+/// Whether one of the steps is what a Subscription asks for.
+fn is_for(steps: &[Step], sub: &Sub) -> bool {
+    steps.iter().any(|step| step.because == Because::Wanted(sub.name()))
+}
+
+/// Says why the bundle of a Subscription, or one that it requires, cannot be read.
+async fn note_unreadable(context: &Context, sub: &mut Sub, fault: Option<(&String, &String)>) {
+    let Some((bundle, message)) = fault else { return sub.unset(UNPACK_FAILED) };
+    let message = format!("bundle unpacking failed. Reason: {bundle}: {message}");
+    if !sub.conditions.iter().any(|it| it["type"] == UNPACK_FAILED && it["message"] == message.as_str()) {
+        context.events.warning(&SUBSCRIPTION, &sub.object, UNPACK_FAILED, &message).await;
+    }
+    sub.set(&Condition::new(UNPACK_FAILED, "True", UNPACK_FAILED, message.as_str()));
+}
+
 /// Makes the InstallPlan of a resolution.
 async fn plan(
     context: &Context,
     namespace: &str,
     subs: &mut [Sub],
     steps: &[Step],
+    unpacked: &Unpacked,
     plans: &[DynamicObject],
-) -> Result<Outcome, Error> {
-    let concerned = |sub: &Sub| steps.iter().any(|step| step.because == Because::Wanted(sub.name()));
-    let unpacked = install_plan::unpack(context, steps).await;
-    let unpacked = match unpacked {
-        Ok(unpacked) => unpacked,
-        Err((bundle, message)) => {
-            let message = format!("bundle unpacking failed. Reason: {bundle}: {message}");
-            for sub in subs.iter_mut().filter(|sub| concerned(sub)) {
-                if !sub
-                    .conditions
-                    .iter()
-                    .any(|it| it["type"] == "BundleUnpackFailed" && it["message"] == message.as_str())
-                {
-                    context.events.warning(&SUBSCRIPTION, &sub.object, "BundleUnpackFailed", &message).await;
-                }
-                sub.set(&Condition::new("BundleUnpackFailed", "True", "BundleUnpackFailed", message.as_str()));
-            }
-            // What is wrong may be the registry.
-            return Ok(Outcome::Backoff);
-        }
-    };
-    let owners: Vec<&DynamicObject> = subs.iter().filter(|sub| concerned(sub)).map(|sub| &sub.object).collect();
+) -> Result<(), Error> {
+    let owners: Vec<&DynamicObject> = subs.iter().filter(|sub| is_for(steps, sub)).map(|sub| &sub.object).collect();
     let is_manual = |owner: &&DynamicObject| text(&owner.data, "/spec/installPlanApproval") == "Manual";
     let approval = if owners.iter().any(is_manual) { "Manual" } else { "Automatic" };
     let generation =
         plans.iter().filter_map(|plan| plan.data.pointer("/spec/generation")?.as_i64()).max().unwrap_or(0) + 1;
-    let new = install_plan::NewPlan { approval, generation, owners: &owners, steps, unpacked: &unpacked };
+    let new = install_plan::NewPlan { approval, generation, owners: &owners, steps, unpacked };
     let made = install_plan::create(context, namespace, new).await?;
     let reference = json!({
         "apiVersion": INSTALL_PLAN.api_version(), "kind": INSTALL_PLAN.kind, "name": made.name_any(),
@@ -182,7 +240,6 @@ async fn plan(
     });
     for sub in subs.iter_mut() {
         let Some(step) = steps.iter().find(|step| step.because == Because::Wanted(sub.name())) else { continue };
-        sub.unset("BundleUnpackFailed");
         sub.status["currentCSV"] = step.bundle.as_str().into();
         sub.status["installPlanRef"] = reference.clone();
         sub.status["installplan"] = json!({
@@ -198,7 +255,7 @@ async fn plan(
         sub.set(&Condition::new("InstallPlanPending", "True", phase, ""));
         context.events.normal(&SUBSCRIPTION, &sub.object, "InstallPlanCreated", &note).await;
     }
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 /// What the Subscriptions of a namespace ask for.
@@ -257,10 +314,6 @@ fn request(context: &Context, namespace: &str, group: &Group, subs: &[Sub], csvs
         wants,
         ..Request::default()
     }
-}
-
-pub(crate) fn is_copied(csv: &DynamicObject) -> bool {
-    csv.labels().contains_key("olm.copiedFrom")
 }
 
 /// Says which catalogs there are and whether they can be used.

@@ -31,7 +31,10 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A control plane or cluster to install to.
 pub(crate) struct Target {
+    /// In whose name things are installed.
     pub client: Client,
+    /// In this service's name: to look, and to remove what it has labelled.
+    pub own: Client,
     /// The Secret that leads there; `None` for this control plane.
     pub secret: Option<String>,
     /// Kinds that were asked for; `None` for those that are not served.
@@ -63,6 +66,7 @@ impl Targets {
                 Err(message) => return Ok(Err(message)),
             },
         };
+        let own = client.clone();
         let client = match service_account {
             None => client,
             Some(account) => match HeaderValue::from_str(&format!("system:serviceaccount:{namespace}:{account}")) {
@@ -70,15 +74,16 @@ impl Targets {
                 Err(_) => return Ok(Err(format!("{account:?} is no name of a service account"))),
             },
         };
-        Ok(Ok(Target { client, secret, kinds: Mutex::default() }))
+        Ok(Ok(Target { client, own, secret, kinds: Mutex::default() }))
     }
 
     async fn elsewhere(&self, namespace: &str, name: &str) -> Result<Result<Client, String>, Error> {
         let Some(secret) = SECRET.within(&self.client, namespace).get_opt(name).await? else {
             return Ok(Err(format!("the Secret {namespace}/{name} with the kubeconfig of the target does not exist")));
         };
-        let found = KUBECONFIG_KEYS.iter().find_map(|key| decode_base64(text(&secret.data, &format!("/data/{key}"))));
-        let kubeconfig = found.filter(|data| !data.is_empty()).and_then(|data| String::from_utf8(data).ok());
+        let under = |key: &&str| decode_base64(text(&secret.data, &format!("/data/{key}"))).filter(|it| !it.is_empty());
+        let found = KUBECONFIG_KEYS.iter().find_map(under);
+        let kubeconfig = found.and_then(|data| String::from_utf8(data).ok());
         let Some(kubeconfig) = kubeconfig else {
             let keys = KUBECONFIG_KEYS.join(" nor ");
             return Ok(Err(format!("the Secret {namespace}/{name} has neither {keys} with a kubeconfig")));
@@ -91,11 +96,31 @@ impl Targets {
 impl Target {
     /// This control plane, in this service's name.
     pub fn here(client: &Client) -> Self {
-        Self { client: client.clone(), secret: None, kinds: Mutex::default() }
+        Self { client: client.clone(), own: client.clone(), secret: None, kinds: Mutex::default() }
     }
 
     /// Where objects of a kind are written; `None` if they are not served there.
     pub async fn api_of(&self, object: &Value, namespace: &str) -> Result<Option<Api<DynamicObject>>, Error> {
+        self.api_by(&self.client, object, namespace).await
+    }
+
+    /// The same in this service's name.
+    pub async fn own_api_of(&self, object: &Value, namespace: &str) -> Result<Option<Api<DynamicObject>>, Error> {
+        self.api_by(&self.own, object, namespace).await
+    }
+
+    /// The object that stands where another is to be written, if there is one.
+    pub async fn present(&self, object: &Value, namespace: &str) -> Result<Option<DynamicObject>, Error> {
+        let Some(api) = self.own_api_of(object, namespace).await? else { return Ok(None) };
+        Ok(api.get_opt(text(object, "/metadata/name")).await?)
+    }
+
+    async fn api_by(
+        &self,
+        client: &Client,
+        object: &Value,
+        namespace: &str,
+    ) -> Result<Option<Api<DynamicObject>>, Error> {
         let api_version = text(object, "/apiVersion");
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let gvk = GroupVersionKind::gvk(group, version, text(object, "/kind"));
@@ -105,8 +130,8 @@ impl Target {
         };
         let Some((resource, scope)) = self.kind(gvk).await? else { return Ok(None) };
         Ok(Some(match scope {
-            Scope::Namespaced => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            Scope::Cluster => Api::all_with(self.client.clone(), &resource),
+            Scope::Namespaced => Api::namespaced_with(client.clone(), namespace, &resource),
+            Scope::Cluster => Api::all_with(client.clone(), &resource),
         }))
     }
 
@@ -121,7 +146,7 @@ impl Target {
         if let Some(known) = lock().get(&gvk) {
             return Ok(known.clone());
         }
-        let found = match oneshot::pinned_kind(&self.client, &gvk).await {
+        let found = match oneshot::pinned_kind(&self.own, &gvk).await {
             Ok((resource, capabilities)) => Some((resource, capabilities.scope)),
             Err(kube::Error::Discovery(_)) => None,
             Err(error) if is_not_found(&error) => None,

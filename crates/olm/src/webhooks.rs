@@ -1,108 +1,92 @@
-//! The webhooks of a ClusterServiceVersion: registered where their server can be found, which is where there are Services,
-//! or where the service is mapped in the namespace's ConfigMap of endpoints. A webhook that nobody answers would make the
-//! operator's own kinds unusable.
+//! The webhooks of a ClusterServiceVersion, for admission and for conversion: registered where their server can be found.
+//! A webhook that nobody answers would make the operator's own kinds unusable.
 
 use std::collections::BTreeSet;
 
-use bailiwick_webhook::services::ENDPOINTS_CONFIG_MAP;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use kube::ResourceExt;
-use kube::api::DynamicObject;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::Error;
-use crate::kinds::{CONFIG_MAP, SECRET};
+use crate::error::{Error, is_not_found};
+use crate::kinds::CRD;
 use crate::object::{annotation, list, text};
+use crate::operator_service::{OperatorService, OperatorServices, service_of};
 use crate::target::Target;
 
-/// The port of a webhook that names none, as upstream.
-const DEFAULT_PORT: u64 = 443;
-/// Under this key OLM keeps the authority beside a service's certificate.
-const CA_KEY: &str = "olmCAKey";
-/// How long certificates last: there is nobody to rotate them but the next installation.
-const CERTIFICATE_DAYS: i64 = 730;
+const CONVERSION: &str = "ConversionWebhook";
 
-/// What is made for the webhooks of a version. The inner error is for its author.
-pub(crate) async fn objects(
-    target: &Target,
-    csv: &DynamicObject,
-    namespace: &str,
-) -> Result<Result<Vec<Value>, String>, Error> {
+/// What is made for the admission webhooks of a version. The error is for its author.
+pub(crate) async fn objects(services: &mut OperatorServices<'_>) -> Result<Result<Vec<Value>, String>, Error> {
+    let csv = services.csv();
     let hooks = list(&csv.data, "/spec/webhookdefinitions");
     let names: BTreeSet<&str> = hooks.iter().map(|hook| text(hook, "/generateName")).collect();
     if names.len() != hooks.len() {
         return Ok(Err("CSV contains repeated WebhookDescription name".to_owned()));
     }
-    let has_services = target.serves("", "v1", "Service").await?;
-    let mapped = match has_services {
-        true => None,
-        false => CONFIG_MAP.within(&target.client, namespace).get_opt(ENDPOINTS_CONFIG_MAP).await?,
-    };
-    let is_reachable = |service: &str| {
-        let entries = mapped.as_ref().and_then(|map| map.data.get("data")?.as_object());
-        let names_it = |key: &String| key == service || key.starts_with(&format!("{service}."));
-        has_services || entries.is_some_and(|entries| entries.keys().any(names_it))
-    };
     let mut out = Vec::new();
-    let mut certified: Vec<(String, String)> = Vec::new();
-    for hook in hooks {
-        let service = service_of(hook);
-        if !is_reachable(&service) || text(hook, "/type") == "ConversionWebhook" {
-            continue;
-        }
-        let known = certified.iter().find(|(name, _)| *name == service).map(|(_, ca)| ca.clone());
-        let ca = match known {
-            Some(ca) => ca,
-            None => {
-                let (ca, secret) = certificate(target, &service, namespace).await?;
-                out.extend(secret);
-                if has_services {
-                    out.push(service_object(csv, hook, &service, namespace));
-                }
-                certified.push((service.clone(), ca.clone()));
-                ca
-            }
-        };
-        out.extend(configuration(csv, hook, &service, namespace, &ca));
+    for hook in hooks.iter().filter(|hook| text(hook, "/type") != CONVERSION) {
+        let Some(service) = services.of(hook).await? else { continue };
+        out.extend(configuration(csv, hook, &service));
     }
     Ok(Ok(out))
 }
 
-/// What is to be known about webhooks where there are no Services.
-pub(crate) fn note(hooks: &[Value]) -> String {
-    let names: Vec<&str> = hooks.iter().map(|hook| text(hook, "/generateName")).collect();
-    format!(
-        ". Its webhooks ({}) are registered when their services are mapped in the ConfigMap {ENDPOINTS_CONFIG_MAP}",
-        names.join(", ")
-    )
+/// A definition whose versions the operator converts into each other, and how it says so.
+pub(crate) struct Conversion {
+    definition: String,
+    conversion: Value,
 }
 
-fn service_of(hook: &Value) -> String {
-    format!("{}-service", text(hook, "/deploymentName").replace('.', "-"))
+/// What the conversion webhooks of a version are for.
+pub(crate) async fn conversions(services: &mut OperatorServices<'_>) -> Result<Vec<Conversion>, Error> {
+    let csv = services.csv();
+    let mut out = Vec::new();
+    for hook in list(&csv.data, "/spec/webhookdefinitions").iter().filter(|hook| text(hook, "/type") == CONVERSION) {
+        let Some(service) = services.of(hook).await? else { continue };
+        for definition in list(hook, "/conversionCRDs").iter().filter_map(Value::as_str) {
+            let conversion = json!({"strategy": "Webhook", "webhook": {
+                "clientConfig": service.client_config(hook), "conversionReviewVersions": hook["admissionReviewVersions"],
+            }});
+            out.push(Conversion { definition: definition.to_owned(), conversion });
+        }
+    }
+    Ok(out)
 }
 
-fn port_of(hook: &Value) -> u64 {
-    hook["containerPort"].as_u64().filter(|port| *port > 0).unwrap_or(DEFAULT_PORT)
+/// Has definitions converted by their operator. Only that part of them is written: the rest is the InstallPlan's.
+pub(crate) async fn convert(target: &Target, conversions: &[Conversion]) -> Result<(), Error> {
+    for Conversion { definition, conversion } in conversions {
+        let patch = json!({"spec": {"conversion": conversion}});
+        patch_definition(target, definition, &patch).await?;
+    }
+    Ok(())
 }
 
-fn configuration(csv: &DynamicObject, hook: &Value, service: &str, namespace: &str, ca: &str) -> Option<Value> {
+/// The operator is gone for good: its definitions stay, and nobody is asked about their versions any more.
+pub(crate) async fn convert_no_more(target: &Target, csv: &DynamicObject) -> Result<(), Error> {
+    let hooks = list(&csv.data, "/spec/webhookdefinitions").iter().filter(|hook| text(hook, "/type") == CONVERSION);
+    for definition in hooks.flat_map(|hook| list(hook, "/conversionCRDs")).filter_map(Value::as_str) {
+        let patch = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+        patch_definition(target, definition, &patch).await?;
+    }
+    Ok(())
+}
+
+async fn patch_definition(target: &Target, name: &str, patch: &Value) -> Result<(), Error> {
+    match CRD.all(&target.client).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Err(error) if !is_not_found(&error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn configuration(csv: &DynamicObject, hook: &Value, service: &OperatorService) -> Option<Value> {
     let (kind, list_name) = match text(hook, "/type") {
         "ValidatingAdmissionWebhook" => ("ValidatingWebhookConfiguration", "webhooks"),
         "MutatingAdmissionWebhook" => ("MutatingWebhookConfiguration", "webhooks"),
         _ => return None,
     };
-    let mut webhook = json!({
-        "name": hook["generateName"],
-        "clientConfig": {
-            "service": {"name": service, "namespace": namespace, "port": port_of(hook)}, "caBundle": STANDARD.encode(ca),
-        },
-    });
-    if let Some(path) = hook["webhookPath"].as_str() {
-        webhook["clientConfig"]["service"]["path"] = path.into();
-    }
+    let mut webhook = json!({"name": hook["generateName"], "clientConfig": service.client_config(hook)});
     for key in [
         "rules",
         "failurePolicy",
@@ -124,7 +108,7 @@ fn configuration(csv: &DynamicObject, hook: &Value, service: &str, namespace: &s
         webhook["namespaceSelector"] =
             json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": names}]});
     }
-    let digest = Sha256::digest(format!("{namespace}/{}", csv.name_any()).as_bytes());
+    let digest = Sha256::digest(format!("{}/{}", service.namespace, csv.name_any()).as_bytes());
     let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     Some(json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
@@ -132,67 +116,13 @@ fn configuration(csv: &DynamicObject, hook: &Value, service: &str, namespace: &s
     }))
 }
 
-fn service_object(csv: &DynamicObject, hook: &Value, service: &str, namespace: &str) -> Value {
-    let deployment = text(hook, "/deploymentName");
-    let deployments = list(&csv.data, "/spec/install/spec/deployments").iter();
-    let described = deployments.into_iter().find(|described| text(described, "/name") == deployment);
-    let selector = described.and_then(|it| it.pointer("/spec/selector/matchLabels")).cloned().unwrap_or_default();
-    let target = match &hook["targetPort"] {
-        Value::Null => port_of(hook).into(),
-        port => port.clone(),
-    };
-    json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": service, "namespace": namespace},
-        "spec": {
-            "selector": selector,
-            "ports": [{"name": port_of(hook).to_string(), "port": port_of(hook), "targetPort": target}],
-        },
-    })
-}
-
-/// The authority of a service's certificate, and the Secret that holds both unless it is there.
-async fn certificate(target: &Target, service: &str, namespace: &str) -> Result<(String, Option<Value>), Error> {
-    let name = format!("{service}-cert");
-    if let Some(secret) = SECRET.within(&target.client, namespace).get_opt(&name).await? {
-        let ca = crate::target::decode_base64(text(&secret.data, &format!("/data/{CA_KEY}")));
-        if let Some(ca) = ca.and_then(|ca| String::from_utf8(ca).ok()).filter(|ca| !ca.is_empty()) {
-            return Ok((ca, None));
-        }
-    }
-    let other = |error: rcgen::Error| Error::Other(format!("a certificate for {service}: {error}"));
-    let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(24 * CERTIFICATE_DAYS);
-    let date = until.to_zoned(jiff::tz::TimeZone::UTC).date();
-    let lasting = |mut params: CertificateParams| {
-        let (month, day) = (u8::try_from(date.month()).unwrap_or(1), u8::try_from(date.day()).unwrap_or(1));
-        params.not_after = rcgen::date_time_ymd(i32::from(date.year()), month, day.min(28));
-        params
-    };
-    let mut params = lasting(CertificateParams::new(Vec::new()).map_err(other)?);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(rcgen::DnType::CommonName, format!("{service}-ca"));
-    let ca_key = KeyPair::generate().map_err(other)?;
-    let ca = params.self_signed(&ca_key).map_err(other)?.pem();
-    let issuer = Issuer::new(params, ca_key);
-    let key = KeyPair::generate().map_err(other)?;
-    let hosts = vec![format!("{service}.{namespace}"), format!("{service}.{namespace}.svc")];
-    let leaf = lasting(CertificateParams::new(hosts).map_err(other)?).signed_by(&key, &issuer).map_err(other)?;
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-        "metadata": {"name": name, "namespace": namespace},
-        "data": {
-            "tls.crt": STANDARD.encode(leaf.pem()), "tls.key": STANDARD.encode(key.serialize_pem()),
-            CA_KEY: STANDARD.encode(&ca),
-        },
-    });
-    Ok((ca, Some(secret)))
-}
-
-/// Gives a deployment the certificate of its webhooks, where OLM's operators look for it.
+/// Gives a deployment the certificate of its webhooks and APIs, where OLM's operators look for it.
 pub(crate) fn mount(deployment: &mut Value, csv: &Value) {
     let name = text(deployment, "/metadata/name").to_owned();
-    let hooks = list(csv, "/spec/webhookdefinitions");
-    let Some(hook) = hooks.iter().find(|hook| text(hook, "/deploymentName") == name) else { return };
-    let secret = format!("{}-cert", service_of(hook));
+    let hooks = list(csv, "/spec/webhookdefinitions").iter();
+    let mut served = hooks.chain(list(csv, "/spec/apiservicedefinitions/owned"));
+    let Some(described) = served.find(|it| text(it, "/deploymentName") == name) else { return };
+    let secret = format!("{}-cert", service_of(described));
     let volume = |volume: &str, certificate: &str, key: &str| {
         json!({"name": volume, "secret": {"secretName": secret, "items": [
             {"key": "tls.crt", "path": certificate}, {"key": "tls.key", "path": key}]}})

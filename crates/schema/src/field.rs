@@ -24,7 +24,7 @@ impl Path {
 
     /// A named field below this one.
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self::new(name) } else { Self(format!("{}.{name}", self.0)) }
+        if self.0.is_empty() { Self::new(name) } else { self.joined([".", name, ""]) }
     }
 
     /// An element of this list.
@@ -34,11 +34,19 @@ impl Path {
 
     /// An entry of this map.
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        self.joined(["[", key, "]"])
     }
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Without `format!`: validating a schema makes hundreds of paths, of which hardly any is ever shown.
+    fn joined(&self, parts: [&str; 3]) -> Self {
+        let mut path = String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());
+        path.push_str(&self.0);
+        parts.iter().for_each(|part| path.push_str(part));
+        Self(path)
     }
 }
 

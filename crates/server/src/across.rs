@@ -3,7 +3,8 @@
 //! `GET /projects/*/metadata?watch=true` is one stream of everything that happens in all projects: a line of JSON for each
 //! change, with the project, the resource and the object's metadata. It begins with what exists, unless it is told to go
 //! on after a `resourceVersion`. One such stream, and so one watch of the store, serves every controller for every
-//! project and type. `GET /projects/*/<path of a collection>` lists the objects of a native type in all projects;
+//! project and type. `GET /projects/*/<path of a collection>` lists the objects of a type in all projects, of a
+//! custom one in those that define it;
 //! `/organizations/<name>/projects/*/…` does so for the projects of one organization. These are paths of the root, so its
 //! roles say who may `get` which of them. Objects that exist without being stored, such as the default roles nobody
 //! changed, are not among them.

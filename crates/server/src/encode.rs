@@ -6,7 +6,10 @@
 pub mod gzip;
 mod partial;
 mod table;
+#[cfg(test)]
+pub(crate) mod tests;
 mod watch;
+mod whole_list;
 
 use std::sync::Arc;
 
@@ -14,10 +17,10 @@ use bailiwick_machinery::media::{MediaType, MetaVersion};
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::yaml;
 use bailiwick_schema::protobuf;
-use bailiwick_schema::types::Types;
+use bailiwick_schema::types::{Type, Types};
 use bailiwick_store::Revision;
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::cache::Object;
 use crate::registry::Served;
@@ -176,17 +179,12 @@ impl Encoder {
         }
     }
 
-    pub fn write_list_item(&self, object: &Object, out: &mut Vec<u8>) {
-        let presented = match self.served.present(object) {
-            Ok(presented) => presented,
-            Err(error) => return tracing::error!(%error, "object left out of a list"),
-        };
+    /// Appends one object as a list has it; an object that cannot be read is the caller's to leave out.
+    pub fn write_list_item(&self, object: &Object, out: &mut Vec<u8>) -> ApiResult<()> {
+        let presented = self.served.present(object)?;
         let object = presented.as_ref().unwrap_or(object);
         if self.shape == Shape::Table {
-            match self.served_value(object) {
-                Ok(value) => write_value(&self.row(&value), out),
-                Err(error) => tracing::error!(%error, "object left out of a table"),
-            }
+            write_value(&self.row(&self.served_value(object)?), out);
         } else if self.serves_stored_bytes() {
             match self.shape {
                 Shape::Metadata => partial::write_object_json(object, self.meta, out),
@@ -194,11 +192,9 @@ impl Encoder {
                 _ => object.write_json(out),
             }
         } else {
-            match self.item_value(object) {
-                Ok(value) => write_value(&value, out),
-                Err(error) => tracing::error!(%error, "object left out of a list"),
-            }
+            write_value(&self.item_value(object)?, out);
         }
+        Ok(())
     }
 
     /// The list's bytes after the last item. An empty list of metadata is null, as upstream prints it.
@@ -210,18 +206,6 @@ impl Encoder {
             (false, Shape::Whole) => b"[]",
         });
         out.push(b'}');
-    }
-
-    /// A list that cannot be streamed: YAML, indented JSON, protobuf.
-    pub fn whole_list(&self, meta: &ListMeta, objects: Vec<Arc<Object>>) -> ApiResult<Bytes> {
-        let values: Vec<Value> = objects.iter().map(|object| self.item_value(object)).collect::<ApiResult<_>>()?;
-        if self.shape == Shape::Table {
-            return self.value(&self.table_of(meta, &values));
-        }
-        let (kind, api_version) = self.list_kind();
-        self.value(&json!({
-            "kind": kind, "apiVersion": api_version, "metadata": self.list_meta(meta), "items": values,
-        }))
     }
 
     /// An item of a typed list: without kind and apiVersion, which the list implies.
@@ -274,15 +258,17 @@ pub fn encode_value(media: MediaType, layout: Layout, value: &Value) -> ApiResul
 
 fn encode_protobuf(value: &Value) -> ApiResult<Bytes> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let native = native_type(text("apiVersion"), text("kind"))?;
+    protobuf::encode_object(native, value).map(Bytes::from).map_err(ApiError::internal)
+}
+
+/// The type behind a protobuf form.
+fn native_type(api_version: &str, kind: &str) -> ApiResult<&'static Type> {
     // The core group's list of resources does not say that it is of v1.
     let named = if api_version.is_empty() { "v1" } else { api_version };
     let (group, version) = named.split_once('/').unwrap_or(("", named));
     let native = Types::native().by_gvk(group, version, kind);
-    let Some(native) = native else {
-        return Err(ApiError::not_acceptable(format!("{api_version} {kind} has no protobuf form")));
-    };
-    protobuf::encode_object(native, value).map(Bytes::from).map_err(ApiError::internal)
+    native.ok_or_else(|| ApiError::not_acceptable(format!("{api_version} {kind} has no protobuf form")))
 }
 
 /// A JSON value always serializes into memory.

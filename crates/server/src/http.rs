@@ -2,11 +2,13 @@
 
 mod body;
 mod connection;
+mod contained;
 mod corked;
 mod lanes;
 mod listener;
 mod streams;
 
 pub use body::{BrokenBody, ResponseBody};
+pub(crate) use contained::ContainedBody;
 pub use lanes::Length;
 pub use listener::{Limits, Listener, Running};

@@ -24,14 +24,17 @@ mod request_info;
 mod server;
 mod tenant;
 mod tenants;
+mod waiting;
 mod wake;
 
 pub use discovery::{KUBERNETES_VERSION, Priority};
 pub use encryption::StorageEncryption;
 pub use local::LocalService;
 pub use lookup::StoredObjects;
-pub use registry::{Registry, Served, TenantId};
+pub use registry::{Registry, Served, TenantId, Visibility};
 pub use request_info::RequestInfo;
-pub use server::{ApiServer, Config, Connection, FlowLimits, PROJECT_ADMINS, project_issuer};
+pub use server::{
+    ApiServer, Config, Connection, FlowLimits, MetricsSource, PROJECT_ADMINS, PathRoute, Planes, project_issuer,
+};
 pub use tenant::{Project, SharedOpenApi, Tenant, TenantParts};
 pub use tenants::{ProjectIdentity, TenantSource, Tenants};

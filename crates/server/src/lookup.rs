@@ -1,12 +1,13 @@
 //! Stored objects for those who must decide at once: admission plugins and the authentication of service accounts.
 //!
 //! Answers come from caches that are loaded before the server takes requests; only secrets, which may be many and are
-//! needed for tokens bound to one, are loaded when the first such token comes.
+//! needed for bootstrap tokens and tokens bound to one, are loaded when the first such token comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bailiwick_admission::{Lookup, NamespaceState};
+use bailiwick_auth::authn::bootstrap::SecretGetter;
 use bailiwick_auth::service_account::{ServiceAccountGetter, StoredIdentity};
 use bailiwick_machinery::object;
 use bailiwick_machinery::selector::LabelSelector;
@@ -129,18 +130,31 @@ impl Lookup for StoredObjects {
     }
 }
 
+impl StoredObjects {
+    /// Secrets, if they are loaded; otherwise it is remembered that somebody asked.
+    fn secrets(&self) -> Option<&Source> {
+        match self.secrets.source.get() {
+            Some(source) => source.as_ref(),
+            None => {
+                self.secrets.missed.store(true, Ordering::Release);
+                None
+            }
+        }
+    }
+}
+
+impl SecretGetter for StoredObjects {
+    fn secret_json(&self, namespace: &str, name: &str) -> Option<Vec<u8>> {
+        Some(self.secrets()?.get(namespace, name)?.stored_json().to_vec())
+    }
+}
+
 impl ServiceAccountGetter for StoredObjects {
     fn service_account(&self, namespace: &str, name: &str) -> Option<StoredIdentity> {
         self.accounts.as_ref()?.identity(namespace, name)
     }
 
     fn secret(&self, namespace: &str, name: &str) -> Option<StoredIdentity> {
-        match self.secrets.source.get() {
-            Some(source) => source.as_ref()?.identity(namespace, name),
-            None => {
-                self.secrets.missed.store(true, Ordering::Release);
-                None
-            }
-        }
+        self.secrets()?.identity(namespace, name)
     }
 }

@@ -1,8 +1,10 @@
 //! The server's own metrics, by upstream's names where the meaning is the same.
 
+mod exposition;
+mod measured;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -11,15 +13,23 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub use exposition::Exposition;
+pub use measured::{Course, MeasuredBody};
+
 use crate::cache::Caches;
 
 /// Upstream's buckets, in seconds.
-const DURATION_BUCKETS: [f64; 20] =
-    [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0];
+const DURATION_BUCKETS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+];
+/// Upstream's, from a kilobyte to a gigabyte.
+const SIZE_BUCKETS: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     verb: &'static str,
+    dry_run: &'static str,
     group: Arc<str>,
     version: Arc<str>,
     resource: Arc<str>,
@@ -32,12 +42,31 @@ struct RequestLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DurationLabels {
     verb: &'static str,
+    dry_run: &'static str,
     group: Arc<str>,
     version: Arc<str>,
     resource: Arc<str>,
     subresource: Arc<str>,
     scope: &'static str,
     component: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SubjectLabels {
+    verb: &'static str,
+    group: Arc<str>,
+    version: Arc<str>,
+    resource: Arc<str>,
+    subresource: Arc<str>,
+    scope: &'static str,
+    component: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResourceLabels {
+    group: Arc<str>,
+    version: Arc<str>,
+    resource: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -49,6 +78,8 @@ struct KindLabel {
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub verb: &'static str,
+    /// `All`, or empty for a request that is meant.
+    pub dry_run: &'static str,
     pub group: Arc<str>,
     pub version: Arc<str>,
     pub resource: Arc<str>,
@@ -61,6 +92,10 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
+    own_durations: Family<SubjectLabels, Histogram, fn() -> Histogram>,
+    response_sizes: Family<SubjectLabels, Histogram, fn() -> Histogram>,
+    long_running: Family<SubjectLabels, Gauge>,
+    watch_events: Family<ResourceLabels, Counter>,
     inflight: Family<KindLabel, Gauge>,
     pub panics: Counter,
 }
@@ -70,6 +105,10 @@ impl Metrics {
         let mut registry = Registry::default();
         let requests = Family::default();
         let durations = Family::new_with_constructor(duration_histogram as fn() -> Histogram);
+        let own_durations = Family::new_with_constructor(own_duration_histogram as fn() -> Histogram);
+        let response_sizes = Family::new_with_constructor(size_histogram as fn() -> Histogram);
+        let long_running = Family::default();
+        let watch_events = Family::default();
         let inflight = Family::default();
         let panics = Counter::default();
         // The library appends `_total` to counters on its own.
@@ -84,22 +123,71 @@ impl Metrics {
             Family::clone(&durations),
         );
         registry.register(
+            "apiserver_request_sli_duration_seconds",
+            "Response latency by verb and resource, without the time spent in queues and on admission webhooks",
+            Family::clone(&own_durations),
+        );
+        registry.register(
+            "apiserver_response_sizes",
+            "Bytes of the answers to reads, by verb and resource",
+            Family::clone(&response_sizes),
+        );
+        registry.register(
+            "apiserver_longrunning_requests",
+            "Watches that are open, by resource",
+            Family::clone(&long_running),
+        );
+        registry.register(
+            "apiserver_watch_events",
+            "Events sent to watchers, by resource",
+            Family::clone(&watch_events),
+        );
+        registry.register(
             "apiserver_current_inflight_requests",
             "Requests being served, by kind",
             Family::clone(&inflight),
         );
         registry.register("apiserver_request_panics", "Panics caught while serving requests", panics.clone());
-        Self { registry, requests, durations, inflight, panics }
+        Self {
+            registry,
+            requests,
+            durations,
+            own_durations,
+            response_sizes,
+            long_running,
+            watch_events,
+            inflight,
+            panics,
+        }
     }
 
-    /// Counts a finished request.
-    pub fn finished(&self, subject: &Subject, code: u16, took: Duration) {
-        let Subject { verb, group, version, resource, subresource, scope } = subject.clone();
-        let labels = DurationLabels { verb, group, version, resource, subresource, scope, component: "apiserver" };
+    /// Counts a finished request whose answer had so many bytes.
+    fn finished(&self, course: &Course, code: u16, bytes: u64) {
+        let took = course.started.elapsed();
+        let labels = course.subject.labels();
+        if course.subject.dry_run.is_empty() {
+            let own = took.saturating_sub(course.waited);
+            self.own_durations.get_or_create(&labels).observe(own.as_secs_f64());
+        }
+        if matches!(labels.verb, "GET" | "LIST" | "WATCH") {
+            self.response_sizes.get_or_create(&labels).observe(bytes as f64);
+        }
+        let dry_run = course.subject.dry_run;
+        let SubjectLabels { verb, group, version, resource, subresource, scope, component } = labels;
+        let labels = DurationLabels { verb, dry_run, group, version, resource, subresource, scope, component };
         self.durations.get_or_create(&labels).observe(took.as_secs_f64());
-        let DurationLabels { verb, group, version, resource, subresource, scope, component } = labels;
-        let labels = RequestLabels { verb, group, version, resource, subresource, scope, component, code };
+        let DurationLabels { verb, dry_run, group, version, resource, subresource, scope, component } = labels;
+        let labels = RequestLabels { verb, dry_run, group, version, resource, subresource, scope, component, code };
         self.requests.get_or_create(&labels).inc();
+    }
+
+    fn long_running(&self, subject: &Subject) -> Gauge {
+        self.long_running.get_or_create(&subject.labels()).clone()
+    }
+
+    fn watch_events(&self, subject: &Subject) -> Counter {
+        let Subject { group, version, resource, .. } = subject.clone();
+        self.watch_events.get_or_create(&ResourceLabels { group, version, resource }).clone()
     }
 
     /// Counts a request as in flight until the guard is dropped.
@@ -110,17 +198,22 @@ impl Metrics {
         InflightGuard(gauge)
     }
 
-    /// The text that Prometheus scrapes.
+    /// Parts of the text that scrapers get, see [`Exposition::document`].
     pub fn encode(&self, caches: &Caches) -> String {
         let mut text = String::new();
-        if prometheus_client::encoding::text::encode(&mut text, &self.registry).is_err() {
+        if prometheus_client::encoding::text::encode_registry(&mut text, &self.registry).is_err() {
             tracing::error!("metrics could not be encoded");
         }
-        let end = text.rfind("# EOF").unwrap_or(text.len());
-        text.truncate(end);
         append_process_metrics(&mut text);
         append_storage_metrics(&mut text, caches);
         text
+    }
+}
+
+impl Subject {
+    fn labels(&self) -> SubjectLabels {
+        let Self { verb, dry_run: _, group, version, resource, subresource, scope } = self.clone();
+        SubjectLabels { verb, group, version, resource, subresource, scope, component: "apiserver" }
     }
 }
 
@@ -141,6 +234,15 @@ impl Drop for InflightGuard {
 
 fn duration_histogram() -> Histogram {
     Histogram::new(DURATION_BUCKETS)
+}
+
+/// The same from 50 ms on, as upstream.
+fn own_duration_histogram() -> Histogram {
+    Histogram::new(DURATION_BUCKETS.into_iter().skip(2))
+}
+
+fn size_histogram() -> Histogram {
+    Histogram::new(SIZE_BUCKETS)
 }
 
 /// Counts by resource, over all control planes: how many there are must not decide how long this text is.
@@ -185,21 +287,23 @@ fn append_process_metrics(text: &mut String) {
     // The command name is in parentheses and may hold anything, so fields are counted after it.
     let fields: Vec<&str> = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect()).unwrap_or_default();
     let number = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+    let mut write = |name: &str, kind: &str, help: &str, value: f64| {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    };
     let cpu = (number(11) + number(12)) / TICKS_PER_SECOND;
-    let _ = writeln!(text, "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total {cpu}");
-    let resident = number(21) * 4096.0;
-    let _ = writeln!(text, "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {resident}");
+    write("process_cpu_seconds_total", "counter", "Processor time used", cpu);
+    write("process_resident_memory_bytes", "gauge", "Memory in use", number(21) * 4096.0);
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |dir| dir.count());
-    let _ = writeln!(text, "# TYPE process_open_fds gauge\nprocess_open_fds {open}");
+    write("process_open_fds", "gauge", "Open files", open as f64);
     if let Some(most) = open_files_limit() {
-        let _ = writeln!(text, "# TYPE process_max_fds gauge\nprocess_max_fds {most}");
+        write("process_max_fds", "gauge", "Files that may be open at once", most as f64);
     }
     // Counted from when the machine started, whose time `/proc/stat` has.
     let machine = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let machine = machine.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok());
     if let Some(machine) = machine {
         let started = machine + number(19) / TICKS_PER_SECOND;
-        let _ = writeln!(text, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {started}");
+        write("process_start_time_seconds", "gauge", "When it started, in seconds since 1970", started);
     }
 }
 

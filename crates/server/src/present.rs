@@ -3,6 +3,7 @@
 //! Objects written since the definition last changed are already what their version shows, so that the common case is a
 //! look at the first bytes.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bailiwick_machinery::custom::CustomType;
@@ -13,11 +14,18 @@ use bailiwick_schema::structural::{self, PruneOptions, Root, Schema, UnknownFiel
 use bailiwick_store::{KeyValue, Revision};
 use serde_json::Value;
 
-use crate::cache::{Event, EventType, Object, Snapshot, encode_for_storage};
+use crate::cache::{Event, EventType, Filter, Object, Snapshot, encode_for_storage};
 use crate::registry::Served;
 
 /// Whoever reads is not told what was left out.
 const READING: PruneOptions = PruneOptions { root: Root::Resource, unknown_fields: UnknownFields::Ignore };
+
+/// How many objects one call to a conversion webhook converts at most: no webhook is asked to convert a whole list of
+/// any length within its timeout.
+const CONVERSION_OBJECTS_MAX: usize = 500;
+/// How many stored bytes one such call carries, unless a single object has more: far below the limit on answers, even if
+/// conversion makes objects longer.
+const CONVERSION_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 impl Served {
     /// Whether the stored bytes are what this version shows.
@@ -69,29 +77,48 @@ impl Served {
         self.presented(object, &value).map(Some)
     }
 
-    /// The objects as this version shows them, calling the conversion webhook once for all that need it.
+    /// The selectable fields of an object as this version shows them; `None` where that is how they are stored, or where
+    /// only a webhook can tell.
+    pub(crate) fn shown_fields(&self, object: &Object) -> Option<Vec<String>> {
+        if self.shows_as_stored(object) || self.needs_webhook(object) {
+            return None;
+        }
+        let indexed = &self.cache.as_ref()?.selectable_fields;
+        let mut value = object.to_value().ok()?;
+        self.normalise(&mut value);
+        Some(indexed.iter().map(|field| field.value(&value).into_owned()).collect())
+    }
+
+    /// The objects as this version shows them. Those that need the conversion webhook go there in batches, one after
+    /// another.
     pub(crate) async fn present_all(&self, mut objects: Vec<Arc<Object>>) -> ApiResult<Vec<Arc<Object>>> {
         let waiting: Vec<usize> = (0..objects.len()).filter(|at| self.needs_webhook(&objects[*at])).collect();
         let converter = self.resource.custom.as_ref().and_then(|custom| custom.converter.as_ref());
         let (Some(converter), false) = (converter, waiting.is_empty()) else { return Ok(objects) };
-        let stored = |at: &usize| {
-            let mut value = objects[*at].to_value().map_err(ApiError::internal)?;
+        let stored = |object: &Object| {
+            let mut value = object.to_value().map_err(ApiError::internal)?;
             self.read(&mut value);
             Ok(value)
         };
-        let values: Vec<Value> = waiting.iter().map(stored).collect::<ApiResult<_>>()?;
-        let converted = converter.convert(values, &self.resource.group_version()).await?;
-        for (at, mut value) in waiting.into_iter().zip(converted) {
-            prune(&mut value, self.resource.custom.as_ref().and_then(|custom| custom.schema()));
-            objects[at] = Arc::new(self.presented(&objects[at], &value)?);
+        let to = self.resource.group_version();
+        for batch in batches(waiting.iter().map(|at| objects[*at].stored_json().len())) {
+            let batch = &waiting[batch];
+            let values: Vec<Value> = batch.iter().map(|at| stored(&objects[*at])).collect::<ApiResult<_>>()?;
+            let converted = converter.convert(values, &to).await?;
+            for (at, mut value) in batch.iter().zip(converted) {
+                prune(&mut value, self.resource.custom.as_ref().and_then(|custom| custom.schema()));
+                objects[*at] = Arc::new(self.presented(&objects[*at], &value)?);
+            }
         }
         Ok(objects)
     }
 
-    /// The objects a watch begins with, as this version shows them.
-    pub(crate) async fn present_snapshot(&self, mut snapshot: Snapshot) -> ApiResult<Snapshot> {
+    /// The objects a watch begins with, as this version shows them. Where some need a webhook, those that the filter
+    /// leaves out for sure are not among them.
+    pub(crate) async fn present_snapshot(&self, mut snapshot: Snapshot, filter: &Filter) -> ApiResult<Snapshot> {
         if snapshot.objects.values().any(|object| self.needs_webhook(object)) {
-            let presented = self.present_all(snapshot.objects.values().cloned().collect()).await?;
+            let wanted = snapshot.objects.values().filter(|object| filter.matches(object));
+            let presented = self.present_all(wanted.cloned().collect()).await?;
             snapshot.objects = presented.into_iter().map(|object| (object.key().clone(), object)).collect();
         }
         Ok(snapshot)
@@ -102,7 +129,7 @@ impl Served {
         self.needs_webhook(&event.object) || event.previous.as_ref().is_some_and(|object| self.needs_webhook(object))
     }
 
-    /// Changes as this version shows them, with one call to the webhook for all.
+    /// Changes as this version shows them.
     pub(crate) async fn present_events(
         &self,
         events: Vec<(EventType, Arc<Event>)>,
@@ -197,6 +224,23 @@ impl Served {
     }
 }
 
+/// Which of the objects of these sizes go into one call each.
+fn batches(sizes: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
+    let mut batches: Vec<Range<usize>> = Vec::new();
+    let mut bytes = 0;
+    for (at, size) in sizes.enumerate() {
+        bytes += size;
+        match batches.last_mut() {
+            Some(batch) if batch.len() < CONVERSION_OBJECTS_MAX && bytes <= CONVERSION_BYTES_MAX => batch.end += 1,
+            _ => {
+                batches.push(at..at + 1);
+                bytes = size;
+            }
+        }
+    }
+    batches
+}
+
 /// Drops what a version does not know.
 fn prune(value: &mut Value, schema: Option<&Arc<Schema>>) {
     if let Some(schema) = schema {
@@ -217,5 +261,21 @@ async fn convert_one(custom: &CustomType, mut object: Value, to: &GroupVersion) 
             let converted = converter.convert(vec![object], to).await?;
             converted.into_iter().next().ok_or_else(|| ApiError::internal("nothing was converted"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_converts_neither_too_many_objects_nor_too_many_bytes() {
+        let calls = |sizes: &[usize]| batches(sizes.iter().copied()).iter().map(Range::len).collect::<Vec<_>>();
+        assert!(calls(&[]).is_empty());
+        assert_eq!(calls(&[1; 3]), [3]);
+        assert_eq!(calls(&[1; 2 * CONVERSION_OBJECTS_MAX + 1]), [CONVERSION_OBJECTS_MAX, CONVERSION_OBJECTS_MAX, 1]);
+        // An object that is too large by itself still goes, alone.
+        let large = CONVERSION_BYTES_MAX;
+        assert_eq!(calls(&[1, large, 1, large / 2, large + 1, 1]), [1, 1, 2, 1, 1]);
     }
 }

@@ -47,11 +47,26 @@ impl TenantId {
     }
 }
 
+/// Whether those who look around are told of what a definition serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visibility {
+    /// It is part of discovery and OpenAPI.
+    Discoverable,
+    /// Only those who know of it find it.
+    Hidden,
+}
+
 /// A resource as one control plane serves it: where its objects are. All else is shared by the control planes.
 pub struct Served {
     /// `None` for resources that are not stored.
     pub cache: Option<CacheSpec>,
     shared: Arc<ServedType>,
+}
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Served({}, {})", self.api_version, self.resource.plural)
+    }
 }
 
 impl std::ops::Deref for Served {
@@ -69,6 +84,7 @@ pub struct ServedType {
     pub id: u32,
     /// Whether it is part of the program: no definition can replace it.
     built_in: bool,
+    pub visibility: Visibility,
     pub api_version: String,
     /// How the stored bytes of an object of this kind in this version begin.
     pub stored_head: Box<str>,
@@ -97,11 +113,12 @@ pub struct MetricLabels {
 }
 
 impl ServedType {
-    fn new(id: u32, built_in: bool, siblings: Box<[Sibling]>, resource: Resource) -> Self {
+    fn new(id: u32, built_in: bool, visibility: Visibility, siblings: Box<[Sibling]>, resource: Resource) -> Self {
         let api_version = resource.api_version();
         Self {
             id,
             built_in,
+            visibility,
             stored_head: format!("{{\"kind\":{},\"apiVersion\":{},", json!(resource.kind), json!(api_version)).into(),
             api_version: api_version.clone(),
             group_resource: resource.group_resource(),
@@ -115,6 +132,10 @@ impl ServedType {
             },
             resource,
         }
+    }
+
+    pub fn is_discoverable(&self) -> bool {
+        self.visibility == Visibility::Discoverable
     }
 
     /// Whether it is part of the program, not defined by an object.
@@ -165,7 +186,7 @@ pub struct Registry {
     tenant: TenantId,
     /// By group, version and plural.
     by_path: OrdMap<String, OrdMap<String, OrdMap<String, Arc<Served>>>>,
-    /// Groups by name with their versions in priority order.
+    /// Groups by name with their versions in priority order, as far as discovery tells of them.
     groups: OrdMap<String, Vec<String>>,
     next_id: u32,
 }
@@ -176,7 +197,7 @@ impl Registry {
         let mut registry = Self { tenant: tenant.clone(), by_path: OrdMap::new(), groups: OrdMap::new(), next_id: 0 };
         let (indexed, sharing) = (indexed_fields(&resources), sharing_storage(&resources));
         for resource in resources {
-            registry.add(resource, &indexed, &sharing, true);
+            registry.add(resource, &indexed, &sharing, true, Visibility::Discoverable);
         }
         registry
     }
@@ -210,12 +231,12 @@ impl Registry {
     }
 
     /// Serves what a definition defines now instead of what it defined before; nothing if `resources` is empty.
-    pub fn redefine(&mut self, group: &str, plural: &str, resources: Vec<Resource>) {
+    pub fn redefine(&mut self, group: &str, plural: &str, resources: Vec<Resource>, visibility: Visibility) {
         self.remove(group, plural);
         let (indexed, sharing) = (indexed_fields(&resources), sharing_storage(&resources));
         for resource in resources {
             if self.get(group, &resource.version, plural).is_none() {
-                self.add(resource, &indexed, &sharing, false);
+                self.add(resource, &indexed, &sharing, false, visibility);
             }
         }
         if let Some(versions) = self.groups.get_mut(group) {
@@ -232,23 +253,35 @@ impl Registry {
             if plurals.get(plural).is_some_and(|served| !served.built_in) {
                 plurals.remove(plural);
             }
+            let is_discoverable = plurals.values().any(|served| served.is_discoverable());
             if plurals.is_empty() {
                 versions.remove(&name);
-                if let Some(ranked) = self.groups.get_mut(group) {
-                    ranked.retain(|version| *version != name);
-                }
+            }
+            if let Some(ranked) = self.groups.get_mut(group).filter(|_| !is_discoverable) {
+                ranked.retain(|version| *version != name);
             }
         }
         if versions.is_empty() {
             self.by_path.remove(group);
+        }
+        if self.groups.get(group).is_some_and(Vec::is_empty) {
             self.groups.remove(group);
         }
     }
 
-    fn add(&mut self, resource: Resource, indexed: &IndexedFields, sharing: &SharingStorage, built_in: bool) {
-        let versions = self.groups.entry(resource.group.clone()).or_default();
-        if !versions.contains(&resource.version) {
-            versions.push(resource.version.clone());
+    fn add(
+        &mut self,
+        resource: Resource,
+        indexed: &IndexedFields,
+        sharing: &SharingStorage,
+        built_in: bool,
+        visibility: Visibility,
+    ) {
+        if visibility == Visibility::Discoverable {
+            let versions = self.groups.entry(resource.group.clone()).or_default();
+            if !versions.contains(&resource.version) {
+                versions.push(resource.version.clone());
+            }
         }
         let cache = match &resource.storage {
             Storage::Virtual => None,
@@ -261,7 +294,7 @@ impl Registry {
         };
         self.next_id += 1;
         let siblings = sharing.others(&resource);
-        let shared = Arc::new(ServedType::new(self.next_id, built_in, siblings, resource));
+        let shared = Arc::new(ServedType::new(self.next_id, built_in, visibility, siblings, resource));
         let served = Arc::new(Served { cache, shared });
         let versions = self.by_path.entry(served.resource.group.clone()).or_default();
         let plurals = versions.entry(served.resource.version.clone()).or_default();
@@ -274,7 +307,9 @@ impl Registry {
 
     /// The resource in whatever version is preferred.
     pub fn any_version(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
-        self.groups.get(group)?.iter().find_map(|version| self.get(group, version, plural))
+        let mut ranked = self.groups.get(group).into_iter().flatten();
+        let preferred = ranked.find_map(|version| self.get(group, version, plural));
+        preferred.or_else(|| self.by_path.get(group)?.values().find_map(|plurals| plurals.get(plural)))
     }
 
     pub fn has_group_version(&self, group: &str, version: &str) -> bool {
@@ -287,18 +322,19 @@ impl Registry {
         versions.values().flat_map(|plurals| plurals.values()).any(|served| served.resource.custom.is_none())
     }
 
-    /// Groups with their versions; the core group has the empty name.
+    /// Groups with their versions as discovery tells them; the core group has the empty name.
     pub fn groups(&self) -> &OrdMap<String, Vec<String>> {
         &self.groups
     }
 
-    /// Resources of one group version, by plural.
+    /// Resources of one group version as discovery tells them, by plural.
     pub fn resources_of(&self, group: &str, version: &str) -> Vec<&Arc<Served>> {
         self.by_path
             .get(group)
             .and_then(|versions| versions.get(version))
             .into_iter()
             .flat_map(OrdMap::values)
+            .filter(|served| served.is_discoverable())
             .collect()
     }
 
@@ -307,6 +343,7 @@ impl Registry {
         self.all().any(|served| !served.built_in)
     }
 
+    /// Everything that is served, discoverable or not.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Served>> {
         self.by_path.values().flat_map(|versions| versions.values().flat_map(OrdMap::values))
     }

@@ -23,7 +23,7 @@ pub struct RequestInfo {
     pub resource: String,
     pub subresource: String,
     pub name: String,
-    /// The one object that a list or watch selects by its name: authorization takes it for the request's name.
+    /// The one object that a list or watch selects by its name, see [`RequestInfo::meant_name`].
     pub selected_name: String,
     /// Path segments after the subresource.
     pub rest: Vec<String>,
@@ -57,6 +57,11 @@ impl RequestInfo {
             info.selected_name = selected_name(query).unwrap_or_default();
         }
         info
+    }
+
+    /// The name of the one object that the request is about, as authorization and audit take it; empty if it is not about one.
+    pub fn meant_name(&self) -> &str {
+        if self.name.is_empty() { &self.selected_name } else { &self.name }
     }
 
     fn take_resource(&mut self, mut parts: Vec<String>) {
@@ -160,15 +165,15 @@ mod tests {
 
     #[test]
     fn a_list_of_one_name_is_about_that_name() {
-        let selected = |uri: &str| {
+        let meant = |uri: &str| {
             let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-            RequestInfo::parse(&http::Method::GET, path, &Query::parse(query)).selected_name
+            RequestInfo::parse(&http::Method::GET, path, &Query::parse(query)).meant_name().to_owned()
         };
-        assert_eq!(selected("/api/v1/configmaps?fieldSelector=metadata.name%3Dx"), "x");
-        assert_eq!(selected("/api/v1/configmaps?watch=1&fieldSelector=metadata.name%3Dx,a%3Db"), "x");
-        assert_eq!(selected("/api/v1/configmaps?fieldSelector=metadata.name!%3Dx"), "");
-        assert_eq!(selected("/api/v1/configmaps?fieldSelector=metadata.name%3D.."), "");
-        assert_eq!(selected("/api/v1/namespaces/a/configmaps/y?fieldSelector=metadata.name%3Dx"), "");
+        assert_eq!(meant("/api/v1/configmaps?fieldSelector=metadata.name%3Dx"), "x");
+        assert_eq!(meant("/api/v1/configmaps?watch=1&fieldSelector=metadata.name%3Dx,a%3Db"), "x");
+        assert_eq!(meant("/api/v1/configmaps?fieldSelector=metadata.name!%3Dx"), "");
+        assert_eq!(meant("/api/v1/configmaps?fieldSelector=metadata.name%3D.."), "");
+        assert_eq!(meant("/api/v1/namespaces/a/configmaps/y?fieldSelector=metadata.name%3Dx"), "y");
     }
 
     proptest! {

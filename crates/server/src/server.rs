@@ -8,12 +8,14 @@ mod dispatch;
 mod explain;
 mod flow;
 mod nonresource;
+mod paths;
 mod projects;
 mod respond;
 mod trace;
 
 pub use audit::AuditedBody;
 pub use flow::FlowLimits;
+pub use paths::{PathRoute, Planes};
 pub use projects::{PROJECT_ADMINS, project_issuer};
 pub(crate) use respond::{Answer, Exchange};
 
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bailiwick_admission::webhook::calls_measured;
 use bailiwick_audit::Auditor;
 use bailiwick_auth::authn::bearer::{self, Bearer};
 use bailiwick_auth::authn::{AuthRequest, PeerCertificates, RequestAuthenticator, TargetAudiences};
@@ -45,11 +48,11 @@ use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 
-use crate::cache::Caches;
+use crate::cache::{Caches, QueueLimits};
 use crate::encryption::StorageEncryption;
 use crate::http::ResponseBody;
 use crate::lookup::Loaded;
-use crate::metrics::{Metrics, Subject};
+use crate::metrics::{Course, Metrics, Subject};
 use crate::project_path::ProjectPath;
 use crate::request_info::RequestInfo;
 use crate::tenant::Tenant;
@@ -77,15 +80,20 @@ pub struct Config {
     pub jwks_uri: Option<String>,
     /// How long a request other than a watch may take.
     pub request_timeout: Duration,
-    /// How many undelivered events a watcher may pile up, see [`crate::http::Limits`].
-    pub watch_queue_len_max: usize,
+    /// How much undelivered a watcher may pile up, see [`crate::http::Limits`].
+    pub watch_queue: QueueLimits,
     /// Where clients reach us, as discovery tells them: `host:port`.
     pub address: String,
     /// What browsers are told about HTTPS.
     pub strict_transport_security: Option<HeaderValue>,
     /// What keeps traces of requests; none are kept without it.
     pub tracer: Option<Arc<Tracer>>,
+    /// What services in this process add to `/metrics`.
+    pub service_metrics: Vec<MetricsSource>,
 }
+
+/// Appends metrics in Prometheus' text form.
+pub type MetricsSource = Arc<dyn Fn(&mut String) + Send + Sync>;
 
 /// The API server: what all control planes share, and the control planes.
 pub struct ApiServer {
@@ -95,7 +103,7 @@ pub struct ApiServer {
     pub(crate) tenants: Option<Tenants>,
     pub(crate) caches: Arc<Caches>,
     pub(crate) config: Config,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     shutting_down: AtomicBool,
 }
 
@@ -120,7 +128,8 @@ impl Connection {
 
 impl ApiServer {
     pub fn new(root: Arc<Tenant>, tenants: Option<Tenants>, caches: Arc<Caches>, config: Config) -> Arc<Self> {
-        Arc::new(Self { root, tenants, caches, config, metrics: Metrics::new(), shutting_down: AtomicBool::new(false) })
+        let metrics = Arc::new(Metrics::new());
+        Arc::new(Self { root, tenants, caches, config, metrics, shutting_down: AtomicBool::new(false) })
     }
 
     /// The control plane at `/`.
@@ -180,14 +189,14 @@ impl ApiServer {
             }
         };
         let span = exchange.span.take();
-        let subject = self.subject(exchange.tenant.as_ref().unwrap_or(&self.root), &info, &parts.method);
-        let mut response = exchange.finish(outcome, &parts, &query).await;
+        let subject = self.subject(exchange.tenant.as_ref().unwrap_or(&self.root), &info, &query, &parts.method);
+        let course = Course { subject, started, waited: exchange.waited };
+        let mut response = exchange.finish(outcome, &parts, &query, &self.metrics.panics).await;
         trace::end(span, &parts, &response);
         if let Some(value) = &self.config.strict_transport_security {
             response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, value.clone());
         }
-        self.metrics.finished(&subject, response.status().as_u16(), started.elapsed());
-        response
+        self.metrics.answered(course, response)
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of a request, each once")]
@@ -235,18 +244,23 @@ impl ApiServer {
         };
         exchange.span = trace::begin(self.config.tracer.as_ref(), parts, Some(caller.user()));
         exchange.identified(self, parts, info, connection, audit::Sender::Known(caller.user())).await?;
-        let (entered, user) = match caller {
-            Caller::OfRoot(user) => (None, user),
+        let (entered, user, counted) = match caller {
+            Caller::OfRoot(user) => (None, user, None),
             Caller::Visits(name, visitor) => {
                 exchange.audit.annotate(PROJECT_ANNOTATION, name);
+                let counted = visitor.counted(name);
                 let (tenant, user) = self.enter(name, visitor).await?;
                 exchange.tenant = Some(tenant.clone());
-                (Some(tenant), user)
+                (Some(tenant), user, Some(counted))
             }
         };
         let tenant = entered.as_ref().unwrap_or(&self.root);
         let user = self.impersonate(tenant, parts, user, info, query, &exchange.audit).await?;
-        let mut seat = match self.admit(tenant, &user, info, query, exchange).await {
+        let counted = counted.as_ref().unwrap_or(&user);
+        let queued = Instant::now();
+        let admitted = self.admit(tenant, counted, info, query, exchange).await;
+        exchange.waited = queued.elapsed();
+        let mut seat = match admitted {
             Ok(seat) => seat,
             Err(refused) => return Ok(refused),
         };
@@ -254,7 +268,7 @@ impl ApiServer {
         let mutating = !matches!(info.verb, "get" | "list" | "watch" | "head" | "options");
         let _inflight = self.metrics.begin(mutating);
         let traced = exchange.span.as_ref().map(Span::context);
-        let done = {
+        let (done, calling) = {
             // Pinned, so that what is around it does not carry it along: each would double the size of the future.
             let work = pin!(async {
                 self.authorize(tenant, &attributes(&user, info, query), &exchange.audit).await?;
@@ -268,8 +282,9 @@ impl ApiServer {
                 }
             });
             let work = pin!(tokio::time::timeout(allowed, trace::within(traced, work)));
-            flow::computing(turn, work).await
+            calls_measured(flow::computing(turn, work)).await
         };
+        exchange.waited += calling;
         match done {
             Ok(answer) => answer.map(|mut answer| {
                 exchange.seat = seat.and_then(|seat| answer.body.hold(seat));
@@ -351,7 +366,7 @@ impl ApiServer {
     }
 
     /// What a request counts as in metrics: only known resources become labels, so that clients cannot make up new ones.
-    fn subject(&self, tenant: &Tenant, info: &RequestInfo, method: &Method) -> Subject {
+    fn subject(&self, tenant: &Tenant, info: &RequestInfo, query: &Query, method: &Method) -> Subject {
         let registry = tenant.registry.load();
         let served = registry.get(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
         // What projects define could be anything, and any number of names.
@@ -375,6 +390,11 @@ impl ApiServer {
                 _ => "other",
             },
         };
+        let dry_run = match query.get("dryRun").unwrap_or_default() {
+            "" => "",
+            "All" => "All",
+            _ => "invalid",
+        };
         let scope = match served {
             None => "",
             Some(_) if !info.name.is_empty() || info.verb == "create" => "resource",
@@ -386,6 +406,7 @@ impl ApiServer {
                 let known = served.resource.subresource(&info.subresource).is_some();
                 Subject {
                     verb,
+                    dry_run,
                     group: served.labels.group.clone(),
                     version: served.labels.version.clone(),
                     resource: served.labels.resource.clone(),
@@ -397,6 +418,7 @@ impl ApiServer {
                 let none: Arc<str> = "".into();
                 Subject {
                     verb,
+                    dry_run,
                     group: none.clone(),
                     version: none.clone(),
                     resource: none.clone(),
@@ -439,7 +461,7 @@ fn attributes<'a>(user: &'a UserInfo, info: &'a RequestInfo, query: &'a Query) -
             resource: &info.resource,
             subresource: &info.subresource,
             namespace: &info.namespace,
-            name: if info.name.is_empty() { &info.selected_name } else { &info.name },
+            name: info.meant_name(),
             field_selector: selector("fieldSelector"),
             label_selector: selector("labelSelector"),
         })

@@ -21,7 +21,7 @@ use bailiwick_store::{self as store, Revision};
 use crate::cache::{Caches, ResourceCache};
 use crate::lookup::{Loaded, StoredObjects};
 use crate::openapi::OpenApi;
-use crate::registry::{Registry, TenantId};
+use crate::registry::{Registry, TenantId, Visibility};
 use crate::server::store_error;
 
 /// A project, as far as its control plane is concerned.
@@ -141,11 +141,11 @@ impl Tenant {
 
     /// Serves what a definition defines now instead of what it defined before; nothing if `resources` is empty.
     /// Takes effect with the next request.
-    pub fn redefine(&self, group: &str, plural: &str, resources: &[Resource]) {
+    pub fn redefine(&self, group: &str, plural: &str, resources: &[Resource], visibility: Visibility) {
         let before = self.registry.load_full();
         self.registry.rcu(|registry| {
             let mut changed = Registry::clone(registry);
-            changed.redefine(group, plural, resources.to_vec());
+            changed.redefine(group, plural, resources.to_vec(), visibility);
             changed
         });
         let old = before.any_version(group, plural).and_then(|served| served.cache.as_ref());

@@ -1,7 +1,8 @@
 //! kill -9 against the real disk: a child process commits from several tasks and reports what was acknowledged; it is
-//! killed at a random moment; the store must then hold every acknowledged write. `STORE_CRASH_CYCLES` sets how often.
+//! killed at a random moment; the store must then hold every acknowledged write, and a watch that goes on where the last one
+//! ended must tell each of them once, in order. `STORE_CRASH_CYCLES` sets how often.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_store::embedded::{EmbeddedStore, Options, verify};
-use bailiwick_store::{Expect, KeyRange, Op, RangeRequest, Revision, Store, TxnOutcome};
+use bailiwick_store::{Change, Event, Expect, KeyRange, Op, RangeRequest, Revision, Store, TxnOutcome, WatchItem};
 use bytes::Bytes;
+use futures::StreamExt;
 use rand::Rng;
 
 const CYCLES_DEFAULT: u32 = 200;
@@ -20,6 +22,8 @@ const KEYS_PER_WRITER: u32 = 20;
 const LIFETIME_MAX_MS: u64 = 60;
 /// Tells the child which directory to write to; its presence makes this process the child.
 const DIR_VARIABLE: &str = "STORE_CRASH_CHILD_DIR";
+/// Where the revisions of a new store begin.
+const EMPTY_STORE: Revision = Revision(1);
 const CHILD_TEST: &str = "child_writes_until_killed";
 
 /// Small limits, so that segments, checkpoints and compaction happen within a child's short life.
@@ -76,8 +80,20 @@ struct Acknowledged {
     value: Bytes,
 }
 
-/// Runs a child, kills it, and adds to `acknowledged` what it reported.
-fn run_child(dir: &Path, lifetime: Duration, acknowledged: &mut HashMap<Bytes, Acknowledged>) {
+/// What children reported and watches told.
+#[derive(Default)]
+struct Journal {
+    /// The newest acknowledged write of every key.
+    newest: HashMap<Bytes, Acknowledged>,
+    /// The acknowledged transactions that no watch has told yet: the key and the value of each.
+    untold: BTreeMap<Revision, (Bytes, Bytes)>,
+    /// Everything up to here was told, or had been forgotten when it was asked for.
+    watched: Revision,
+    told: usize,
+}
+
+/// Runs a child, kills it, and adds to the journal what it reported.
+fn run_child(dir: &Path, lifetime: Duration, journal: &mut Journal) {
     let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
         .args(["--exact", CHILD_TEST, "--nocapture", "--test-threads=1"])
         .env(DIR_VARIABLE, dir)
@@ -94,9 +110,11 @@ fn run_child(dir: &Path, lifetime: Duration, acknowledged: &mut HashMap<Bytes, A
         let revision = Revision(revision.parse().expect("a revision"));
         let value = value(writer.parse().expect("a writer"), sequence.parse().expect("a sequence"));
         let key = Bytes::copy_from_slice(key.as_bytes());
-        let newest = acknowledged.get(&key).is_none_or(|known| known.revision < revision);
+        let newest = journal.newest.get(&key).is_none_or(|known| known.revision < revision);
         assert!(newest, "revision {revision} was used before");
-        acknowledged.insert(key, Acknowledged { revision, value });
+        let before = journal.untold.insert(revision, (key.clone(), value.clone()));
+        assert!(before.is_none(), "two transactions were acknowledged at revision {revision}");
+        journal.newest.insert(key, Acknowledged { revision, value });
         true
     };
     // The clock starts with the first write, however long the start takes.
@@ -117,12 +135,12 @@ fn run_child(dir: &Path, lifetime: Duration, acknowledged: &mut HashMap<Bytes, A
     assert_eq!(status.code(), None, "the child was killed and did not end by itself");
 }
 
-async fn check(dir: &Path, acknowledged: &HashMap<Bytes, Acknowledged>) {
+async fn check(dir: &Path, journal: &mut Journal) {
     let store = EmbeddedStore::open(dir, options()).expect("the store opens after kill -9");
     let request = RangeRequest { range: KeyRange { start: Bytes::new(), end: None }, at: None, limit: None };
     let response = store.range(request).await.expect("range");
     let found: HashMap<_, _> = response.entries.into_iter().map(|kv| (kv.key.clone(), kv)).collect();
-    for (key, expected) in acknowledged {
+    for (key, expected) in &journal.newest {
         let kv = found.get(key).unwrap_or_else(|| panic!("acknowledged {key:?} is lost"));
         assert!(kv.mod_revision >= expected.revision, "{key:?} went back to {}", kv.mod_revision);
         assert!(kv.mod_revision > expected.revision || kv.value == expected.value, "{key:?} has another value");
@@ -137,19 +155,60 @@ async fn check(dir: &Path, acknowledged: &HashMap<Bytes, Acknowledged>) {
             "both halves of a transaction or none"
         );
     }
+    check_watch(&store, journal).await;
+}
+
+/// A watcher that comes back where it was, or at the oldest revision that is still known, misses nothing: every revision comes
+/// once and in order whatever its keys, whole, and what was acknowledged is what it tells.
+async fn check_watch(store: &EmbeddedStore, journal: &mut Journal) {
+    let newest = store.revision().await.expect("revision");
+    assert!(newest >= journal.watched, "the store went back to {newest}");
+    let after = journal.watched.max(store.compacted().await.expect("the floor"));
+    let mut watch = store.watch(KeyRange::prefix(Bytes::new()), after).await.expect("a watch");
+    let mut reached = after;
+    while reached < newest {
+        let events = match watch.next().await.expect("the watch goes on").expect("nothing needed is forgotten") {
+            WatchItem::Events(events) => events,
+            WatchItem::Progress(_) => continue,
+        };
+        for transaction in events.chunk_by(|one, next| one.revision() == next.revision()) {
+            assert_eq!(transaction[0].revision(), reached.next(), "revisions come one after the other");
+            reached = reached.next();
+            let puts: Vec<(&Bytes, &Bytes)> = transaction.iter().map(put).collect();
+            let [(key, value), (twin, copy)] = puts[..] else { panic!("{puts:?} is half a transaction") };
+            assert!(twin.ends_with(b"/twin") && copy == value, "{key:?} and {twin:?} were written together");
+            if let Some(expected) = journal.untold.remove(&reached) {
+                assert_eq!((key, value), (&expected.0, &expected.1), "what was acknowledged at {reached}");
+                journal.told += 1;
+            }
+        }
+    }
+    let missed: Vec<_> = journal.untold.split_off(&after.next()).into_keys().collect();
+    assert!(missed.is_empty(), "the watch after {after} did not tell {missed:?}");
+    // What is left was forgotten, with the rest of the history, before anybody asked.
+    journal.untold.clear();
+    journal.watched = newest;
+}
+
+fn put(event: &Event) -> (&Bytes, &Bytes) {
+    match &event.change {
+        Change::Put(kv) => (&kv.key, &kv.value),
+        Change::Delete { key, .. } => panic!("nobody deleted {key:?}"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_kill_9() {
     let cycles = std::env::var("STORE_CRASH_CYCLES").ok().and_then(|cycles| cycles.parse().ok());
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut acknowledged = HashMap::new();
+    let mut journal = Journal { watched: EMPTY_STORE, ..Journal::default() };
     for _ in 0..cycles.unwrap_or(CYCLES_DEFAULT) {
         let lifetime = Duration::from_millis(rand::rng().random_range(0..LIFETIME_MAX_MS));
-        run_child(dir.path(), lifetime, &mut acknowledged);
-        check(dir.path(), &acknowledged).await;
+        run_child(dir.path(), lifetime, &mut journal);
+        check(dir.path(), &mut journal).await;
     }
     let status = verify(dir.path()).expect("every file is intact");
-    assert!(status.revision.0 > acknowledged.len() as u64);
+    assert!(status.revision.0 > journal.newest.len() as u64);
+    assert!(journal.told > 0, "watches had something to tell");
     assert!(status.snapshot_count > 0, "the children lived long enough to take checkpoints");
 }

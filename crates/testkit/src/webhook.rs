@@ -1,23 +1,18 @@
-//! An HTTPS server for tests that are a webhook: each request is a JSON document, each answer too. It runs on a thread of
-//! its own, so that tests with and without an async runtime can use it, and answers as the test tells it to.
+//! An HTTPS server for tests that is a webhook: each request is a JSON document, each answer too. It answers as the test
+//! tells it to.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
 use base64::Engine;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper::{HeaderMap, Request, Response};
-use hyper_util::rt::TokioIo;
-use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
+
+use crate::https::{HttpsBody, HttpsOptions, HttpsServer, whole};
 
 /// A server that serves until the process ends.
 pub struct Webhook {
@@ -57,26 +52,14 @@ impl Webhook {
     pub fn start<F, A>(answer: F) -> Result<Self>
     where
         F: Fn(Asked) -> A + Send + Sync + 'static,
-        A: Future<Output = Said> + Send,
+        A: Future<Output = Said> + Send + 'static,
     {
-        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der()));
-        let tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(vec![certified.cert.der().clone()], key)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-        listener.set_nonblocking(true)?;
-        let base = format!("https://localhost:{}", listener.local_addr()?.port());
-        let (acceptor, answer) = (TlsAcceptor::from(Arc::new(tls)), Arc::new(answer));
-        std::thread::spawn(move || {
-            runtime.block_on(async move {
-                let listener = TcpListener::from_std(listener).expect("invariant: within a runtime");
-                serve(listener, acceptor, answer).await;
-            });
-        });
-        Ok(Self { base, ca_pem: certified.cert.pem() })
+        let answer = Arc::new(answer);
+        let server = HttpsServer::start(&HttpsOptions::default(), move |request| {
+            let answer = answer.clone();
+            async move { Ok(respond(request, &*answer).await) }
+        })?;
+        Ok(Self { base: format!("https://localhost:{}", server.address.port()), ca_pem: server.ca_pem })
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -103,23 +86,7 @@ impl Webhook {
     }
 }
 
-async fn serve<F, A>(listener: TcpListener, acceptor: TlsAcceptor, answer: Arc<F>)
-where
-    F: Fn(Asked) -> A + Send + Sync + 'static,
-    A: Future<Output = Said> + Send,
-{
-    while let Ok((stream, _)) = listener.accept().await {
-        let (acceptor, answer) = (acceptor.clone(), answer.clone());
-        tokio::spawn(async move {
-            // A client that does not trust us is part of some tests.
-            let Ok(stream) = acceptor.accept(stream).await else { return };
-            let service = service_fn(async |request| Ok::<_, Infallible>(respond(request, &*answer).await));
-            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-        });
-    }
-}
-
-async fn respond<F, A>(request: Request<Incoming>, answer: &F) -> Response<Full<Bytes>>
+async fn respond<F, A>(request: Request<Incoming>, answer: &F) -> Response<HttpsBody>
 where
     F: Fn(Asked) -> A,
     A: Future<Output = Said>,
@@ -132,7 +99,7 @@ where
         Said::Json(document) => (200, document.to_string()),
         Said::Failure(status, text) => (status, text.to_owned()),
     };
-    let mut response = Response::new(Full::from(text));
+    let mut response = Response::new(whole(text));
     *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
     response
 }

@@ -1,13 +1,14 @@
 //! A webhook as a stored configuration names it: by URL, or by a service whose place may change from one call to the next.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::services::{Location, ServiceReference, ServiceResolver};
+use crate::services::{Locations, ServiceReference, ServiceResolver};
 use crate::{Endpoint, Trust, Webhook};
 
 /// Where a webhook is.
@@ -17,15 +18,6 @@ pub enum WebhookAddress {
     Service(ServiceReference),
     /// The configuration does not say, which is told in these words.
     Missing(&'static str),
-}
-
-/// Who vouches for a webhook whose configuration has no CA bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissingBundle {
-    /// Whom this machine trusts.
-    SystemTrust,
-    /// Nobody: it is not called.
-    Refused,
 }
 
 /// Why a webhook cannot be called.
@@ -43,7 +35,6 @@ pub enum ConnectError {
 pub struct ConfiguredWebhook {
     address: WebhookAddress,
     ca_bundle: String,
-    missing_bundle: MissingBundle,
     timeout: Duration,
     services: Arc<dyn ServiceResolver>,
     /// What it was last set up as: again and again the same, unless its service moves.
@@ -51,7 +42,7 @@ pub struct ConfiguredWebhook {
 }
 
 struct Connected {
-    location: Option<Location>,
+    locations: Option<Locations>,
     webhook: Result<Arc<Webhook>, ConnectError>,
 }
 
@@ -60,17 +51,16 @@ impl ConfiguredWebhook {
     pub fn new(
         address: WebhookAddress,
         ca_bundle: &str,
-        missing_bundle: MissingBundle,
         timeout: Duration,
         services: Arc<dyn ServiceResolver>,
     ) -> Self {
         let connected = ArcSwapOption::empty();
-        Self { address, ca_bundle: ca_bundle.to_owned(), missing_bundle, timeout, services, connected }
+        Self { address, ca_bundle: ca_bundle.to_owned(), timeout, services, connected }
     }
 
     /// The webhook, ready to be called; the reason if it cannot be.
     pub async fn connection(&self) -> Result<Arc<Webhook>, ConnectError> {
-        let location = match &self.address {
+        let locations = match &self.address {
             WebhookAddress::Missing(reason) => return Err(ConnectError::Configuration((*reason).to_owned())),
             WebhookAddress::Url(_) => None,
             WebhookAddress::Service(service) => {
@@ -80,25 +70,29 @@ impl ConfiguredWebhook {
             }
         };
         let connected = self.connected.load();
-        if let Some(connected) = connected.as_ref().filter(|connected| connected.location == location) {
+        if let Some(connected) = connected.as_ref().filter(|connected| connected.locations == locations) {
             return connected.webhook.clone();
         }
-        let webhook = self.connect(location.clone()).map(Arc::new).map_err(ConnectError::Configuration);
-        self.connected.store(Some(Arc::new(Connected { location, webhook: webhook.clone() })));
+        let webhook = self.connect(locations.clone()).map(Arc::new).map_err(ConnectError::Configuration);
+        self.connected.store(Some(Arc::new(Connected { locations, webhook: webhook.clone() })));
         webhook
     }
 
-    fn connect(&self, location: Option<Location>) -> Result<Webhook, String> {
+    fn connect(&self, locations: Option<Locations>) -> Result<Webhook, String> {
         let bundle = STANDARD.decode(&self.ca_bundle).map_err(|error| error.to_string())?;
-        let mut endpoint = match (&self.address, location) {
-            (WebhookAddress::Service(service), Some(location)) => {
+        let mut endpoint = match (&self.address, locations) {
+            (WebhookAddress::Service(service), Some(locations)) => {
+                // Webhooks at the same service begin with different addresses of it.
+                static CONNECTED: AtomicUsize = AtomicUsize::new(0);
+                let locations = locations.beginning_at(CONNECTED.fetch_add(1, Ordering::Relaxed));
                 let path = service.path.as_deref().unwrap_or("/");
-                Endpoint::of_service(&service.service(), path, location, &bundle)
+                Endpoint::of_service(&service.service(), path, locations, &bundle)
             }
             (WebhookAddress::Url(url), _) => Endpoint::vouched(url, &bundle),
             _ => return Err("the webhook has no address".to_owned()),
         };
-        if bundle.is_empty() && self.missing_bundle == MissingBundle::SystemTrust {
+        // Whom this machine trusts, where the configuration names nobody. White space names nobody either.
+        if bundle.trim_ascii().is_empty() {
             endpoint.trust = Trust::System;
         }
         Webhook::at(endpoint, self.timeout).map_err(|error| error.to_string())
@@ -110,5 +104,23 @@ impl ConfiguredWebhook {
         let name = service.service();
         let (host, port) = (name.server_name(), name.port);
         format!("Post \"https://{host}:{port}/{path}?timeout={}s\": {reason}", self.timeout.as_secs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::MappedServices;
+
+    #[tokio::test]
+    async fn a_bundle_of_white_space_names_nobody() {
+        let webhook = |bundle: &[u8]| {
+            let address = WebhookAddress::Url("https://webhook.test/".to_owned());
+            let services = Arc::new(MappedServices::new(Vec::new(), None));
+            ConfiguredWebhook::new(address, &STANDARD.encode(bundle), Duration::from_secs(1), services)
+        };
+        assert!(webhook(b"").connection().await.is_ok());
+        assert!(webhook(b" \n").connection().await.is_ok());
+        assert!(webhook(b"nobody").connection().await.is_err());
     }
 }

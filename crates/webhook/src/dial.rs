@@ -11,13 +11,18 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock, RwLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use crate::services::Location;
+use crate::services::{Location, Locations};
+
+/// How long one of several addresses may take to answer before the next is tried: packets to a machine that is gone are
+/// answered by nobody.
+const NEXT_LOCATION_AFTER: Duration = Duration::from_secs(2);
 
 /// A range of addresses, `10.0.0.0/8`; an address alone is a range of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +50,8 @@ impl FromStr for Cidr {
 }
 
 impl Cidr {
-    fn contains(&self, address: IpAddr) -> bool {
+    /// Whether an address is in the range.
+    pub fn contains(&self, address: IpAddr) -> bool {
         let equal_bits = match (self.network, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
             (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
@@ -148,6 +154,13 @@ fn effective(address: IpAddr) -> IpAddr {
 #[error("its address must not be called: {0}")]
 pub struct Denied(String);
 
+impl Denied {
+    /// Of what kind the address is.
+    pub fn kind(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The policy for webhooks that tenants configure, of the whole process.
 fn tenants_policy() -> &'static RwLock<Arc<DialPolicy>> {
     static POLICY: OnceLock<RwLock<Arc<DialPolicy>>> = OnceLock::new();
@@ -171,9 +184,15 @@ pub enum Origin {
 /// Opens connections to where they may lead.
 #[derive(Clone, Debug)]
 pub struct Dialer {
-    pub origin: Origin,
+    origin: Origin,
     /// Where to connect whatever the URL says.
-    pub location: Option<Location>,
+    locations: Option<Locations>,
+}
+
+impl Dialer {
+    pub fn new(origin: Origin, locations: Option<Locations>) -> Self {
+        Self { origin, locations }
+    }
 }
 
 impl Service<Uri> for Dialer {
@@ -186,16 +205,35 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let (origin, location) = (self.origin, self.location.clone());
+        if let Some(locations) = self.locations.clone() {
+            return Box::pin(async move { dial_any(&locations).await.map(TokioIo::new) });
+        }
+        let origin = self.origin;
         Box::pin(async move {
-            if let Some(location) = location {
-                return dial(location.origin, &location.host, location.port).await.map(TokioIo::new);
-            }
             let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
             let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
             dial(origin, &host, port).await.map(TokioIo::new)
         })
     }
+}
+
+/// The first that can be reached; the last failure if none can.
+async fn dial_any(locations: &Locations) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(io::ErrorKind::NotFound);
+    for Location { host, port, origin } in locations.iter() {
+        let dialled = match locations.is_single() {
+            true => dial(*origin, host, *port).await,
+            false => match tokio::time::timeout(NEXT_LOCATION_AFTER, dial(*origin, host, *port)).await {
+                Ok(dialled) => dialled,
+                Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "i/o timeout")),
+            },
+        };
+        match dialled {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }
 
 async fn dial(origin: Origin, host: &str, port: u16) -> io::Result<TcpStream> {

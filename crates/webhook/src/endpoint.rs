@@ -13,7 +13,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use crate::Error;
 use crate::dial::{Dialer, Origin};
 use crate::self_signed::SelfSigned;
-use crate::services::{Location, ServiceRef};
+use crate::services::{Locations, ServiceRef};
 
 /// Who may vouch for the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,8 +83,8 @@ pub struct Endpoint {
     pub transport: Transport,
     /// Who chose it, which decides where it may be.
     pub origin: Origin,
-    /// Where to connect, instead of the URL's host; its own origin counts.
-    pub location: Option<Location>,
+    /// Where to connect, instead of the URL's host; their own origin counts.
+    pub locations: Option<Locations>,
 }
 
 /// The versions of HTTP that are spoken to a server.
@@ -107,15 +107,15 @@ impl Endpoint {
             server_name: None,
             transport: Transport::HttpsOnly,
             origin: Origin::Tenant,
-            location: None,
+            locations: None,
         }
     }
 
-    /// A service that is really at `location`; messages name it as a client within a cluster would.
-    pub fn of_service(service: &ServiceRef, path: &str, location: Location, ca_bundle: &[u8]) -> Self {
+    /// A service that is really at `locations`; messages name it as a client within a cluster would.
+    pub fn of_service(service: &ServiceRef, path: &str, locations: Locations, ca_bundle: &[u8]) -> Self {
         let slash = if path.starts_with('/') { "" } else { "/" };
         let url = format!("https://{}:{}{slash}{path}", service.server_name(), service.port);
-        Self { location: Some(location), ..Self::vouched(&url, ca_bundle) }
+        Self { locations: Some(locations), ..Self::vouched(&url, ca_bundle) }
     }
 
     pub(crate) fn connector(&self, versions: HttpVersions) -> Result<HttpsConnector<Dialer>, Error> {
@@ -131,7 +131,7 @@ impl Endpoint {
                 builder.with_server_name_resolver(FixedServerNameResolver::new(name))
             }
         };
-        let dialer = Dialer { origin: self.origin, location: self.location.clone() };
+        let dialer = Dialer::new(self.origin, self.locations.clone());
         Ok(match versions {
             HttpVersions::Http1 => builder.enable_http1().wrap_connector(dialer),
             HttpVersions::All => builder.enable_all_versions().wrap_connector(dialer),

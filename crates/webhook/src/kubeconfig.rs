@@ -172,7 +172,7 @@ fn parse(config: Config, directory: Files) -> Result<Endpoint, String> {
         server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
         transport: Transport::HttpAllowed,
         origin: Origin::Operator,
-        location: None,
+        locations: None,
     })
 }
 

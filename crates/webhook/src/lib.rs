@@ -11,6 +11,7 @@ mod endpoint;
 mod fetch;
 mod go_reason;
 mod kubeconfig;
+mod locations;
 mod self_signed;
 pub mod services;
 
@@ -27,7 +28,7 @@ use serde_json::Value;
 
 pub use backend::{Backend, BackendBody, CallError, RequestBody};
 pub use ca_bundle::ca_bundle_fault;
-pub use configured::{ConfiguredWebhook, ConnectError, MissingBundle, WebhookAddress};
+pub use configured::{ConfiguredWebhook, ConnectError, WebhookAddress};
 use dial::Dialer;
 pub use endpoint::{Credentials, Endpoint, HttpVersions, Identity, Transport, Trust};
 pub use fetch::{Fetched, Fetcher};

@@ -9,9 +9,8 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use http::Uri;
-
 use crate::dial::Origin;
+pub use crate::locations::{Location, Locations};
 
 /// The ConfigMap that says where the services of its namespace are: `<service>` or `<service>.<port>`, and a URL.
 pub const ENDPOINTS_CONFIG_MAP: &str = "bailiwick-service-endpoints";
@@ -52,42 +51,6 @@ impl ServiceReference {
     }
 }
 
-/// A host and a port to connect to, and who chose them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Location {
-    pub host: String,
-    pub port: u16,
-    pub origin: Origin,
-}
-
-impl Location {
-    /// From `https://host:port`; a path would be lost and is refused.
-    pub fn parse(url: &str, origin: Origin) -> Result<Self, String> {
-        let wrong = |why: &str| format!("{url:?} is no address such as https://host:443: {why}");
-        let uri: Uri = url.trim().parse().map_err(|error: http::uri::InvalidUri| wrong(&error.to_string()))?;
-        if uri.scheme_str() != Some("https") {
-            return Err(wrong("it must begin with https://"));
-        }
-        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-            return Err(wrong("it must end after the port"));
-        }
-        let authority = uri.authority().map(|authority| authority.as_str()).unwrap_or_default();
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if host.is_empty() || authority.contains('@') {
-            return Err(wrong("it must name a host and nobody"));
-        }
-        Ok(Self { host, port: uri.port_u16().unwrap_or(DEFAULT_PORT), origin })
-    }
-
-    /// `host:port`, as URLs have it.
-    pub fn authority(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        }
-    }
-}
-
 /// Why a service cannot be called, in the words of upstream's resolver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
@@ -105,21 +68,21 @@ pub enum ServiceError {
 }
 
 /// The answer to where a service is.
-pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Location, ServiceError>> + Send + 'a>>;
+pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Locations, ServiceError>> + Send + 'a>>;
 
 /// Knows where services are.
 pub trait ServiceResolver: Send + Sync {
     fn resolve<'a>(&'a self, service: &'a ServiceRef) -> Resolving<'a>;
 }
 
-/// A service that an operator mapped by flag: `<namespace>/<name>[:port]=https://host:port`.
+/// A service that an operator mapped by flag: `<namespace>/<name>[:port]=https://host:port[,https://host:port…]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceEndpoint {
     pub namespace: String,
     pub name: String,
     /// Every port if not given.
     pub port: Option<u16>,
-    pub location: Location,
+    pub locations: Locations,
 }
 
 impl FromStr for ServiceEndpoint {
@@ -136,8 +99,8 @@ impl FromStr for ServiceEndpoint {
         if namespace.is_empty() || name.is_empty() {
             return Err(wrong());
         }
-        let location = Location::parse(url, Origin::Operator)?;
-        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned(), port, location })
+        let locations = Locations::parse(url, Origin::Operator)?.ok_or_else(wrong)?;
+        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned(), port, locations })
     }
 }
 
@@ -161,12 +124,16 @@ impl MappedServices {
         Self { fixed, stored }
     }
 
-    fn by_flag(&self, service: &ServiceRef) -> Option<Result<Location, ServiceError>> {
+    /// Several flags about one port, or about all, add up; those about one come first.
+    fn by_flag(&self, service: &ServiceRef) -> Option<Result<Locations, ServiceError>> {
         let same = |known: &&ServiceEndpoint| known.namespace == service.namespace && known.name == service.name;
-        let mut known = self.fixed.iter().filter(same).peekable();
-        known.peek()?;
-        let found = known.find(|known| known.port.is_none_or(|port| port == service.port));
-        Some(found.map(|known| known.location.clone()).ok_or_else(|| ServiceError::NoPort(service.clone())))
+        let mapped = |port: Option<u16>| {
+            let known = self.fixed.iter().filter(same).filter(|known| known.port == port);
+            Locations::all(known.flat_map(|known| known.locations.iter().cloned()))
+        };
+        self.fixed.iter().find(same)?;
+        let found = mapped(Some(service.port)).or_else(|| mapped(None));
+        Some(found.ok_or_else(|| ServiceError::NoPort(service.clone())))
     }
 }
 
@@ -184,11 +151,13 @@ impl ServiceResolver for MappedServices {
 }
 
 /// What the entries of a ConfigMap say of a service.
-fn by_keys(entries: &BTreeMap<String, String>, service: &ServiceRef) -> Result<Location, ServiceError> {
+fn by_keys(entries: &BTreeMap<String, String>, service: &ServiceRef) -> Result<Locations, ServiceError> {
     let exact = entries.get(&format!("{}.{}", service.name, service.port));
-    match exact.or_else(|| entries.get(&service.name)).map(|url| url.trim()) {
-        Some("") => Err(ServiceError::NoEndpoints(service.clone())),
-        Some(url) => Location::parse(url, Origin::Tenant).map_err(ServiceError::Unusable),
+    match exact.or_else(|| entries.get(&service.name)) {
+        Some(urls) => match Locations::parse(urls, Origin::Tenant) {
+            Ok(found) => found.ok_or_else(|| ServiceError::NoEndpoints(service.clone())),
+            Err(reason) => Err(ServiceError::Unusable(reason)),
+        },
         None => {
             let other_port = format!("{}.", service.name);
             let mapped = entries.keys().any(|key| key.starts_with(&other_port));
@@ -206,8 +175,8 @@ mod tests {
         ServiceRef { namespace: "ns".into(), name: "api".into(), port }
     }
 
-    fn location(host: &str, port: u16, origin: Origin) -> Location {
-        Location { host: host.into(), port, origin }
+    fn location(host: &str, port: u16, origin: Origin) -> Locations {
+        Location { host: host.into(), port, origin }.into()
     }
 
     #[tokio::test]
@@ -219,7 +188,7 @@ mod tests {
         assert_eq!(services.resolve(&service(444)).await, Err(ServiceError::NoPort(service(444))));
         let all: ServiceEndpoint = "ns/api=https://[::1]:8443".parse().expect("a mapping");
         let found = MappedServices::new(vec![all], None).resolve(&service(444)).await.expect("mapped");
-        assert_eq!(found.authority(), "[::1]:8443");
+        assert_eq!(found.iter().map(Location::authority).collect::<Vec<_>>(), ["[::1]:8443"]);
         let other = ServiceRef { name: "other".into(), ..service(443) };
         let missing = services.resolve(&other).await.expect_err("not mapped");
         assert_eq!(missing.to_string(), "service \"other\" not found");
@@ -237,18 +206,27 @@ mod tests {
         assert_eq!(by_keys(&entries, &named("x")), Err(ServiceError::NotFound(named("x"))));
     }
 
-    #[test]
-    fn an_address_is_https_and_nothing_but_host_and_port() {
-        for wrong in ["http://a", "https://a/path", "https://a?q", "https://u@a", "a:443", "", "https://"] {
-            assert!(Location::parse(wrong, Origin::Tenant).is_err(), "{wrong}");
-        }
+    #[tokio::test]
+    async fn flags_add_up_and_those_about_a_port_come_first() {
+        let flags = ["ns/api=https://a:1,https://b:2", "ns/api=https://c:3", "ns/api:8443=https://d:4"];
+        let flags = flags.map(|flag| flag.parse::<ServiceEndpoint>().expect("a mapping"));
+        let services = MappedServices::new(flags.to_vec(), None);
+        let hosts = async |port| -> Vec<String> {
+            let found = services.resolve(&service(port)).await.expect("mapped");
+            found.iter().map(|location| location.host.clone()).collect()
+        };
+        assert_eq!(hosts(443).await, ["a", "b", "c"]);
+        assert_eq!(hosts(8443).await, ["d"]);
+        assert!(
+            "ns/api=".parse::<ServiceEndpoint>().is_err(),
+            "an operator who maps to nothing has forgotten something"
+        );
     }
 
     proptest! {
         #[test]
         fn any_text_is_a_mapping_or_not(text in "\\PC{0,60}") {
             let _ = text.parse::<ServiceEndpoint>();
-            let _ = Location::parse(&text, Origin::Tenant);
         }
     }
 }

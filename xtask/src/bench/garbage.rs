@@ -1,5 +1,5 @@
 //! `cargo xtask bench --garbage N`: N dependents lose their owner, once all of one owner and once a hundred each of N/100
-//! owners. Time and CPU from the deletion until the last one is gone, for us and for kube-apiserver + etcd +
+//! owners; then a namespace with N objects is deleted. Time and CPU from the deletion until the last one is gone, for us and for kube-apiserver + etcd +
 //! kube-controller-manager, whose request limits are lifted: at its defaults they alone would take minutes per 1000.
 
 use std::sync::Arc;
@@ -30,21 +30,29 @@ pub struct Figures {
     pub rss_mib: f64,
 }
 
-/// Runs both scenarios on a server that has its controllers.
+/// What goes, and with it everything else.
+#[derive(Clone, Copy)]
+enum Deleted {
+    Owners(usize),
+    Namespace,
+}
+
+/// Runs the scenarios on a server that has its controllers.
 pub fn measure(name: &str, running: &Running, dependents: usize) -> Result<Vec<Figures>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = Client::builder().danger_accept_invalid_certs(true).no_proxy().build()?;
     let api = Api { client, base: running.server.base().to_owned() };
     let mut figures = Vec::new();
-    for (scenario, namespace, owners) in [
-        ("dependents of one owner", "one", 1),
-        ("100 dependents of each owner", "many", dependents.div_ceil(PER_OWNER)),
+    for (scenario, namespace, deleted) in [
+        ("dependents of one owner", "one", Deleted::Owners(1)),
+        ("100 dependents of each owner", "many", Deleted::Owners(dependents.div_ceil(PER_OWNER))),
+        ("objects of a namespace", "whole", Deleted::Namespace),
     ] {
-        runtime.block_on(prepare(&api, namespace, owners, dependents))?;
+        runtime.block_on(prepare(&api, namespace, deleted, dependents))?;
         let usage = || running.pids().iter().map(|pid| cpu_seconds(*pid)).sum::<f64>();
         settle(&usage);
         let (before, started) = (usage(), Instant::now());
-        runtime.block_on(collect(&api, namespace))?;
+        runtime.block_on(collect(&api, namespace, deleted))?;
         let seconds = started.elapsed().as_secs_f64();
         settle(&usage);
         let result = Figures {
@@ -96,7 +104,11 @@ impl Api {
     }
 }
 
-async fn prepare(api: &Api, namespace: &str, owners: usize, dependents: usize) -> Result<()> {
+async fn prepare(api: &Api, namespace: &str, deleted: Deleted, dependents: usize) -> Result<()> {
+    let owners = match deleted {
+        Deleted::Owners(owners) => owners,
+        Deleted::Namespace => 0,
+    };
     api.send(Method::POST, "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await?;
     let maps: Arc<str> = format!("/api/v1/namespaces/{namespace}/configmaps").into();
     let mut references = Vec::with_capacity(owners);
@@ -117,7 +129,7 @@ async fn prepare(api: &Api, namespace: &str, owners: usize, dependents: usize) -
                 if number >= dependents {
                     return anyhow::Ok(());
                 }
-                let reference = references.get(number % references.len());
+                let reference = references.get(number % references.len().max(1));
                 let metadata = json!({
                     "name": format!("d-{number}"), "labels": {"role": "dependent"}, "ownerReferences": reference,
                 });
@@ -131,9 +143,12 @@ async fn prepare(api: &Api, namespace: &str, owners: usize, dependents: usize) -
     Ok(())
 }
 
-async fn collect(api: &Api, namespace: &str) -> Result<()> {
-    let owners = format!("/api/v1/namespaces/{namespace}/configmaps?labelSelector=role%3Downer");
-    api.send(Method::DELETE, &owners, &json!({"propagationPolicy": "Background"})).await?;
+async fn collect(api: &Api, namespace: &str, deleted: Deleted) -> Result<()> {
+    let path = match deleted {
+        Deleted::Owners(_) => format!("/api/v1/namespaces/{namespace}/configmaps?labelSelector=role%3Downer"),
+        Deleted::Namespace => format!("/api/v1/namespaces/{namespace}"),
+    };
+    api.send(Method::DELETE, &path, &json!({"propagationPolicy": "Background"})).await?;
     let deadline = Instant::now() + DEADLINE;
     while api.left(namespace).await? > 0 {
         ensure!(Instant::now() < deadline, "dependents are left after {DEADLINE:?}");

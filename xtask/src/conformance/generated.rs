@@ -3,6 +3,9 @@
 
 mod content;
 pub(crate) mod random;
+mod sample;
+
+pub use sample::{record, replay};
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -27,12 +30,7 @@ pub fn run(count: usize, args: &Args) -> Result<()> {
         Some(path) => path.clone(),
         None => servers::build_bailiwick()?,
     };
-    let suite = Suite {
-        subject: "generated".to_owned(),
-        controllers: Controllers::Off,
-        about: "scripts made by chance".to_owned(),
-        cases: scripts(args.seed, count),
-    };
+    let suite = suite(args.seed, count);
     println!("{count} scripts of seed {}", args.seed);
     let (ours, theirs) = (servers::start_bailiwick(&binary)?, servers::start_kube_apiserver()?);
     let cases: Vec<(&Suite, &Case)> =
@@ -56,6 +54,15 @@ pub fn run(count: usize, args: &Args) -> Result<()> {
         bail!("{different} of {} scripts differ; the seed was {}", cases.len(), args.seed);
     }
     Ok(())
+}
+
+fn suite(seed: u64, count: usize) -> Suite {
+    Suite {
+        subject: "generated".to_owned(),
+        controllers: Controllers::Off,
+        about: "scripts made by chance".to_owned(),
+        cases: scripts(seed, count),
+    }
 }
 
 /// Makes the definition that scripts on custom resources share.
@@ -108,6 +115,12 @@ fn step(content: Content, random: &mut Random) -> Value {
         11..=12 => json!({
             "request": format!("POST {}?fieldManager={updater}", path.collection),
             "json": object(path.api_version, resource.kind, name, content, random),
+        }),
+        // Custom resources refuse strategic merge patches, once in a while.
+        13..=15 if content.is_native() && !random.chance(3) || random.chance(20) => json!({
+            "request": format!("PATCH {}/{name}?fieldManager={updater}", path.collection),
+            "type": "application/strategic-merge-patch+json",
+            "json": content.strategic_patch(random),
         }),
         13..=15 => json!({
             "request": format!("PATCH {}/{name}?fieldManager={updater}", path.collection),

@@ -1,5 +1,5 @@
-//! A small HTTPS server that answers AdmissionReviews, so that webhooks can be compared: both servers call it, and the
-//! path says what it does. Plain threads and HTTP/1.1, one connection at a time each.
+//! A small HTTPS server that answers AdmissionReviews, and ConversionReviews by [`conversions`](super::conversions), so that
+//! webhooks can be compared: both servers call it, and the path says what it does. Plain threads and HTTP/1.1, one connection at a time each.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,6 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
+
+use super::conversions;
 
 /// Longer than any webhook of a case waits.
 const SLOW: Duration = Duration::from_secs(4);
@@ -128,6 +130,7 @@ fn answer(path: &str, body: &[u8]) -> Result<Option<Answer>> {
             json(json!({"kind": "AdmissionReview", "apiVersion": version, "response": response}).to_string())
         }
         "wrong-uid" => json(reviewed(&review, json!({"allowed": true, "uid": "another"}))),
+        _ if review["kind"] == "ConversionReview" => json(conversions::answer(behaviour, &review)),
         other => json(reviewed(&review, response(other, &review))),
     })
 }

@@ -30,6 +30,13 @@ pub struct Running {
     // Ended in this order: kube-apiserver hangs on shutdown when its etcd went first.
     processes: Vec<Process>,
     data: TempDir,
+    /// How upstream's API server was started.
+    upstream: Option<Upstream>,
+}
+
+struct Upstream {
+    program: PathBuf,
+    arguments: Vec<String>,
 }
 
 impl Running {
@@ -50,9 +57,41 @@ impl Running {
 
     /// Kills our own server without warning and starts it again on the same data.
     pub fn restart_bailiwick(self, binary: &Path) -> Result<Self> {
+        self.restart_with(binary, &["--no-controllers".to_owned()])
+    }
+
+    /// The same for one that has its controllers.
+    pub fn restart_control_plane(self, binary: &Path) -> Result<Self> {
+        self.restart_with(binary, &[])
+    }
+
+    fn restart_with(self, binary: &Path, arguments: &[String]) -> Result<Self> {
         let Self { processes, data, .. } = self;
         drop(processes);
-        start_bailiwick_on(binary, data, &["--no-controllers".to_owned()])
+        start_bailiwick_on(binary, data, arguments)
+    }
+
+    /// Kills upstream's API server, and starts it again on the same etcd.
+    pub fn restart_upstream(mut self) -> Result<Self> {
+        let upstream = self.upstream.as_ref().context("this is not upstream's server")?;
+        let place = self.processes.first_mut().context("invariant: it has a process")?;
+        place.0.kill()?;
+        place.0.wait()?;
+        *place = upstream.start(self.data.path())?;
+        wait_until_ready(self.server.base(), place, &self.data.path().join("apiserver.log"))?;
+        Ok(self)
+    }
+}
+
+impl Upstream {
+    fn start(&self, dir: &Path) -> Result<Process> {
+        let child = Command::new(&self.program)
+            .current_dir(dir)
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(dir.join("apiserver.log"))?)
+            .spawn()?;
+        Ok(Process(child))
     }
 }
 
@@ -116,7 +155,7 @@ fn spawn_bailiwick(mut command: Command, data: TempDir) -> Result<Running> {
     // The pipe must stay drained, or a chatty server would block on it.
     std::thread::spawn(move || for _ in lines.lines() {});
     let base = server_of_kubeconfig(&data.path().join("data/admin.kubeconfig"))?;
-    Ok(Running { server: Server::new(&base)?, processes: vec![process], data })
+    Ok(Running { server: Server::new(&base)?, processes: vec![process], data, upstream: None })
 }
 
 fn server_of_kubeconfig(path: &Path) -> Result<String> {
@@ -155,21 +194,20 @@ fn start_upstream(program: &str, own: &[&str]) -> Result<Running> {
     let service_account_key = rcgen::KeyPair::generate()?;
     std::fs::write(dir.join("sa.key"), service_account_key.serialize_pem())?;
     std::fs::write(dir.join("sa.pub"), service_account_key.public_key_pem())?;
-    let apiserver = Command::new(apiserver)
-        .current_dir(dir)
-        .args(["--etcd-servers", &client_url, "--bind-address", "127.0.0.1"])
-        .args(["--secure-port", &secure_port.to_string(), "--cert-dir", "certs"])
-        .args(own)
-        .args(["--authorization-mode", "RBAC"])
-        .args(["--token-auth-file", "tokens.csv", "--service-account-issuer", SERVICE_ACCOUNT_ISSUER])
-        .args(["--service-account-key-file", "sa.pub", "--service-account-signing-key-file", "sa.key"])
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(dir.join("apiserver.log"))?)
-        .spawn()?;
-    let mut apiserver = Process(apiserver);
+    let port = secure_port.to_string();
+    let arguments = [
+        &["--etcd-servers", &client_url, "--bind-address", "127.0.0.1", "--secure-port", &port, "--cert-dir", "certs"],
+        own,
+        &["--authorization-mode", "RBAC", "--token-auth-file", "tokens.csv"],
+        &["--service-account-issuer", SERVICE_ACCOUNT_ISSUER, "--service-account-key-file", "sa.pub"],
+        &["--service-account-signing-key-file", "sa.key"],
+    ];
+    let arguments = arguments.concat().into_iter().map(str::to_owned).collect();
+    let upstream = Upstream { program: apiserver, arguments };
+    let mut apiserver = upstream.start(dir)?;
     let base = format!("https://127.0.0.1:{secure_port}");
     wait_until_ready(&base, &mut apiserver, &dir.join("apiserver.log"))?;
-    Ok(Running { server: Server::new(&base)?, processes: vec![apiserver, etcd], data })
+    Ok(Running { server: Server::new(&base)?, processes: vec![apiserver, etcd], data, upstream: Some(upstream) })
 }
 
 /// How fast kube-controller-manager may work.

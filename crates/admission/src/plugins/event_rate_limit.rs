@@ -1,8 +1,9 @@
 //! EventRateLimit, off by default: no more Events per second than a configuration file allows for the server, a
-//! namespace, a user or a source.
+//! namespace, a user or a source. Control planes share what is the server's; namespaces, users and sources are each one's
+//! own.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -29,7 +30,7 @@ struct Limit {
     qps: f64,
     burst: f64,
     cache_size: usize,
-    buckets: Mutex<Buckets>,
+    buckets: Arc<Mutex<Buckets>>,
 }
 
 /// What shares a bucket.
@@ -159,13 +160,26 @@ impl EventRateLimit {
                 qps: number("qps") as f64,
                 burst: number("burst") as f64,
                 cache_size: usize::try_from(number("cacheSize")).ok().filter(|n| *n > 0).unwrap_or(DEFAULT_CACHE_SIZE),
-                buckets: Mutex::default(),
+                buckets: Arc::default(),
             }));
         }
         if errors.is_empty() {
             return Ok(Self { limits });
         }
         Err(aggregate(errors.iter().map(ToString::to_string).collect()))
+    }
+
+    /// The same limits for another control plane.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let fork = |limit: &Limit| Limit {
+            buckets: match limit.kind {
+                LimitKind::Server => limit.buckets.clone(),
+                LimitKind::Namespace | LimitKind::User | LimitKind::SourceAndObject => Arc::default(),
+            },
+            ..*limit
+        };
+        Self { limits: self.limits.iter().map(fork).collect() }
     }
 
     fn check(&self, attributes: &Attributes<'_>, now: Instant) -> ApiResult<()> {
@@ -237,6 +251,24 @@ mod tests {
         assert_eq!(allowed(&limit, "b", start), Ok(()), "others have their own");
         assert_eq!(allowed(&limit, "a", start + Duration::from_secs(1)), Ok(()));
         assert!(allowed(&limit, "a", start + Duration::from_secs(1)).is_err());
+    }
+
+    #[test]
+    fn control_planes_share_the_servers_limit_and_no_other() {
+        let now = Instant::now();
+        let spend = |limit: &EventRateLimit| {
+            assert_eq!(allowed(limit, "a", now), Ok(()));
+            assert_eq!(allowed(limit, "a", now), Ok(()));
+            assert!(allowed(limit, "a", now).is_err());
+        };
+        for kind in ["Namespace", "User", "SourceAndObject"] {
+            let root = limit(kind, 0);
+            spend(&root);
+            spend(&root.fork());
+        }
+        let root = limit("Server", 0);
+        spend(&root);
+        assert!(allowed(&root.fork(), "b", now).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use bailiwick_machinery::ApiError;
 use bailiwick_machinery::object::name as object_name;
 use bailiwick_machinery::status::ApiResult;
 use bailiwick_webhook::services::{ServiceReference, ServiceResolver};
-use bailiwick_webhook::{ConfiguredWebhook, ConnectError, MissingBundle, Webhook, WebhookAddress};
+use bailiwick_webhook::{ConfiguredWebhook, ConnectError, Webhook, WebhookAddress};
 use serde_json::Value;
 
 use super::{WebhookKind, WebhookMetrics};
@@ -156,7 +156,7 @@ fn client(config: &Value, timeout: Duration, services: &Arc<dyn ServiceResolver>
         ("", None) => WebhookAddress::Missing("webhook configuration must have either service or URL"),
         (url, _) => WebhookAddress::Url(url.to_owned()),
     };
-    ConfiguredWebhook::new(address, text(config, "caBundle"), MissingBundle::SystemTrust, timeout, services.clone())
+    ConfiguredWebhook::new(address, text(config, "caBundle"), timeout, services.clone())
 }
 
 /// A webhook's match with a request.

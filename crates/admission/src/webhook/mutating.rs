@@ -6,12 +6,14 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use bailiwick_machinery::ApiError;
+use bailiwick_machinery::sensitivity::Sensitivity;
 use bailiwick_machinery::status::ApiResult;
 use bailiwick_merge::JsonPatch;
 use serde_json::{Value, json};
 
 use super::call::{Failure, call};
 use super::hook::{Hook, Invocation, ReinvocationPolicy};
+use super::waiting::calling;
 use super::{WebhookIndex, WebhookMetrics};
 use crate::attributes::{Attributes, Operation};
 use crate::cel_request::FailurePolicy;
@@ -110,7 +112,7 @@ impl MutatingWebhooks {
         let Some(invocation) = hook.invocation(attributes, lookup, &self.metrics).await? else { return Ok(false) };
         let place = format!("round_{round}_index_{at}");
         let started = Instant::now();
-        let outcome = self.patched(hook, attributes, &invocation, &place).await;
+        let outcome = calling(self.patched(hook, attributes, &invocation, &place)).await;
         self.metrics.called(hook, attributes.operation, started.elapsed(), outcome.as_ref().err());
         let mutated = matches!(&outcome, Ok(Some(_)));
         let value = json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": mutated});
@@ -177,8 +179,13 @@ impl MutatingWebhooks {
         patch.apply(&mut patched).map_err(|error| internal(error.to_string()))?;
         let (host, kind) = (attributes.host, invocation.matched.kind);
         let settled = host.settle(patched, before, kind).map_err(internal)?;
+        let resource = attributes.resource;
+        let sensitivity = Sensitivity::of(&resource.group, &resource.plural, attributes.subresource);
         let noted = json!({
-            "configuration": hook.configuration, "webhook": hook.name, "patch": value, "patchType": "JSONPatch",
+            "configuration": hook.configuration,
+            "webhook": hook.name,
+            "patch": noted_patch(value, sensitivity),
+            "patchType": "JSONPatch",
         });
         let key = format!("patch.webhook.admission.k8s.io/{place}");
         attributes.notes.annotate(key, noted.to_string(), AnnotationLevel::Request);
@@ -194,8 +201,31 @@ impl MutatingWebhooks {
     }
 }
 
+/// A patch as audit events show it: without values where they must not be seen.
+fn noted_patch(mut patch: Value, sensitivity: Sensitivity) -> Value {
+    let operations = patch.as_array_mut().filter(|_| sensitivity.conceals());
+    for value in operations.into_iter().flatten().filter_map(|operation| operation.get_mut("value")) {
+        *value = "REDACTED".into();
+    }
+    patch
+}
+
 /// The text of Go's JSON patch library, whose types are called otherwise than those of the PATCH handler.
 fn go_patch_error(text: &str) -> String {
     let text = text.strip_prefix("error decoding patch: ").unwrap_or(text);
     text.replace("[]handlers.jsonPatchOp", "jsonpatch.Patch").replace("handlers.jsonPatchOp", "jsonpatch.Operation")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_of_a_secret_is_noted_without_its_values() {
+        let patch =
+            json!([{"op": "add", "path": "/data/a", "value": "aHVudGVyMg=="}, {"op": "remove", "path": "/data/b"}]);
+        assert_eq!(noted_patch(patch.clone(), Sensitivity::Nothing), patch);
+        let noted = json!([{"op": "add", "path": "/data/a", "value": "REDACTED"}, {"op": "remove", "path": "/data/b"}]);
+        assert_eq!(noted_patch(patch, Sensitivity::Secret), noted);
+    }
 }

@@ -10,6 +10,7 @@ use futures::future::join_all;
 
 use super::call::{Failure, call};
 use super::hook::{Hook, Invocation};
+use super::waiting::calling;
 use super::{WebhookIndex, WebhookMetrics};
 use crate::attributes::{Attributes, Operation};
 use crate::cel_request::FailurePolicy;
@@ -59,7 +60,7 @@ impl Plugin for ValidatingWebhooks {
         let calls =
             relevant.iter().enumerate().map(|(at, (hook, invocation))| self.one(hook, at, attributes, invocation));
         // Of several refusals the first webhook's is told; upstream tells that of the fastest.
-        join_all(calls).await.into_iter().collect()
+        calling(join_all(calls)).await.into_iter().collect()
     }
 }
 

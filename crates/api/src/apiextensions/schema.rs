@@ -1,10 +1,11 @@
 //! The OpenAPI schema of a version: which keywords may be used, where, and in which combination.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bailiwick_machinery::field::{Error, ErrorList, Path};
 use bailiwick_schema::structural::rules::{ExpressionCost, check_definition};
-use bailiwick_schema::structural::{CompileError, compile, pattern};
+use bailiwick_schema::structural::{CompileError, Schema, compile, pattern};
 use serde_json::Value;
 
 use super::defaults::{self, Unpruned};
@@ -130,23 +131,21 @@ pub(super) fn validate(
         errors.push(Error::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
     }
     let unsupported = unsupported(schema);
-    let mut is_structural = false;
+    let mut compiled = None;
     if !tolerance.non_structural && unsupported.is_none() {
-        let structure = validate_structure(schema, tolerance, path);
-        is_structural = structure.is_empty();
-        errors.extend(structure);
+        match validate_structure(schema, tolerance, path) {
+            Ok(structural) => compiled = structural,
+            Err(structure) => errors.extend(structure),
+        }
     }
     let place = Place { is_root: true, defaults: None, inside_metadata: false };
     let mut keyword_errors = ErrorList::new();
     validate_keywords(schema, &place, tolerance, path, &mut keyword_errors);
-    let rule_errors = match compile(schema) {
-        Ok(compiled) if is_structural => {
-            let accepted = tolerance.unchanged_versions.contains(version);
-            let cost = if accepted { ExpressionCost::Accepted } else { ExpressionCost::Limited };
-            check_definition(&compiled, path, &keyword_errors, cost)
-        }
-        _ => ErrorList::new(),
-    };
+    let rule_errors = compiled.map_or_else(ErrorList::new, |compiled| {
+        let accepted = tolerance.unchanged_versions.contains(version);
+        let cost = if accepted { ExpressionCost::Accepted } else { ExpressionCost::Limited };
+        check_definition(&compiled, path, &keyword_errors, cost)
+    });
     errors.extend(keyword_errors);
     errors.extend(rule_errors);
     if let (true, false, Some(why)) = (errors.is_empty(), tolerance.non_structural, unsupported) {
@@ -168,21 +167,22 @@ fn weight_of_patterns(schema: &Value) -> u64 {
     patterns.into_iter().map(pattern::weight).fold(0, u64::saturating_add)
 }
 
-/// The structure and, if that is sound, the defaults.
-fn validate_structure(schema: &Value, tolerance: &Tolerance, path: &Path) -> ErrorList {
+/// The structure and, if that is sound, the defaults. What was found to be sound is compiled, unless a type is none.
+fn validate_structure(schema: &Value, tolerance: &Tolerance, path: &Path) -> Result<Option<Arc<Schema>>, ErrorList> {
+    let all_of = |errors: ErrorList| if errors.is_empty() { Ok(()) } else { Err(errors) };
     if weight_of_patterns(schema) > MAX_PATTERN_WEIGHT {
-        return vec![Error::forbidden(path, "patterns are too large to be compiled")];
+        return Err(vec![Error::forbidden(path, "patterns are too large to be compiled")]);
     }
-    let errors = structural::validate(schema, path);
-    if !errors.is_empty() {
-        return errors;
-    }
+    all_of(structural::validate(schema, path))?;
     let unpruned = if tolerance.unpruned_defaults { Unpruned::Tolerated } else { Unpruned::Refused };
     match compile(schema) {
-        Ok(compiled) => defaults::validate(&compiled, unpruned, path),
+        Ok(compiled) => {
+            all_of(defaults::validate(&compiled, unpruned, path))?;
+            Ok(Some(compiled))
+        }
         // Types that are none are reported with the keywords.
-        Err(CompileError::Malformed(_)) => errors,
-        Err(error) => vec![Error::invalid(path, "", error.to_string())],
+        Err(CompileError::Malformed(_)) => Ok(None),
+        Err(error) => Err(vec![Error::invalid(path, "", error.to_string())]),
     }
 }
 

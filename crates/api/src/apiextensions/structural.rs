@@ -161,12 +161,17 @@ impl IntOrString {
     const NONE: Self = Self { any_of: false, first_all_of: false };
 
     fn of(schema: &Value) -> Self {
-        let pattern = json!([{"type": "integer"}, {"type": "string"}]);
-        Self {
-            any_of: schema.get("anyOf") == Some(&pattern),
-            first_all_of: list(schema, "allOf").first().is_some_and(|first| first.get("anyOf") == Some(&pattern)),
-        }
+        let is_pattern = |schema: &Value| match list(schema, "anyOf") {
+            [number, string] => only_type(number, "integer") && only_type(string, "string"),
+            _ => false,
+        };
+        Self { any_of: is_pattern(schema), first_all_of: list(schema, "allOf").first().is_some_and(is_pattern) }
     }
+}
+
+/// Whether a schema says this type and nothing else.
+fn only_type(schema: &Value, kind: &str) -> bool {
+    schema.as_object().is_some_and(|keywords| keywords.len() == 1) && text(schema, "type") == kind
 }
 
 fn value_validation(schema: &Value, skip: &IntOrString, path: &Path, errors: &mut ErrorList) {

@@ -55,7 +55,7 @@ impl Server {
             server_name: None,
             transport: Transport::HttpAllowed,
             origin: Origin::Operator,
-            location: None,
+            locations: None,
         }
     }
 

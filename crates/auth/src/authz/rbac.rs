@@ -160,7 +160,12 @@ impl Rbac {
 
     /// Everything the user holds in `namespace`, or cluster-wide if it is empty.
     pub fn held_by(&self, user: &UserInfo, namespace: &str) -> Held {
-        let index = self.shared.index.load();
+        Held::of(&self.shared.index.load(), user, namespace)
+    }
+}
+
+impl Held {
+    fn of(index: &Index, user: &UserInfo, namespace: &str) -> Self {
         let mut held = Held::default();
         for (binding, _) in index.applying(user, namespace) {
             match index.role(&binding.role, &binding.namespace) {
@@ -208,7 +213,7 @@ impl Authorizer for Rbac {
             }))),
             Searched::Nothing => Decision::NoOpinion(Reason::None),
             Searched::Incomplete => {
-                let held = self.held_by(attributes.user, namespace_of(attributes));
+                let held = Held::of(&index, attributes.user, namespace_of(attributes));
                 let errors: Vec<String> = held.unresolved.iter().map(Unresolved::to_string).collect();
                 Decision::NoOpinion(Reason::Owned(format!("RBAC: {}", aggregate(&errors))))
             }

@@ -70,7 +70,8 @@ fn the_authority_is_renewed_under_its_old_key() {
 fn another_name_needs_another_serving_certificate() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = Pki::ensure(directory.path(), &ServingNames::default(), now()).expect("made");
-    let names = ServingNames::default().with("api.example.com").with("192.0.2.7").with("[2001:db8::1]").with("0.0.0.0");
+    let wanted = ["api.example.com", "192.0.2.7", "[2001:db8::1]"].map(|name| name.parse().expect("a name"));
+    let names = wanted.into_iter().fold(ServingNames::default(), ServingNames::with);
     let second = Pki::ensure(directory.path(), &names, now()).expect("renewed");
     assert_ne!(first.serving.certificate_pem, second.serving.certificate_pem);
     assert_eq!(first.admin.certificate_pem, second.admin.certificate_pem);

@@ -10,7 +10,12 @@ use crate::pki::{KeyedCertificate, Pki, ServingNames};
 
 fn pki() -> Pki {
     let directory = tempfile::tempdir().expect("a directory");
-    Pki::ensure(directory.path(), &ServingNames::default().with("192.0.2.7"), jiff::Timestamp::now()).expect("made")
+    Pki::ensure(
+        directory.path(),
+        &ServingNames::default().with_listening([192, 0, 2, 7].into()),
+        jiff::Timestamp::now(),
+    )
+    .expect("made")
 }
 
 fn roots(pki: &Pki) -> RootCertStore {

@@ -1,9 +1,12 @@
 //! `bailiwick catalog`: operator catalogs, with opm's verbs and opm's output. Scripts that say `opm` can say
 //! `bailiwick catalog` instead, with the old names of commands too.
 
+mod bundle;
+mod end_to_end;
 mod explain;
 mod graph;
 mod images;
+mod opm;
 mod publish;
 mod render;
 mod serve;
@@ -40,7 +43,8 @@ pub enum Command {
     Explain(explain::Explain),
     /// Test a platform: do its operators work, together and after an upgrade?
     Test(test::Test),
-    /// Start a catalog folder for one operator: OWNERS, veneer.yaml, catalog.yaml.
+    /// Start a catalog folder for one operator: OWNERS, veneer.yaml, catalog.yaml. With opm's flags: print an
+    /// olm.package object.
     Init(workflow::Init),
     /// Add bundle images to an operator's template and render its catalog.
     Add(workflow::Add),
@@ -52,6 +56,16 @@ pub enum Command {
     BuildBundle(publish::BuildBundle),
     /// Serve catalogs to OLM: gRPC and HTTP.
     Serve(serve::Args),
+    /// Write a catalog as a directory with a folder for each package.
+    Migrate(opm::Migrate),
+    /// Print the version of opm that this behaves like.
+    Version,
+    /// Sqlite catalogs, which OLM dropped: says what to use instead.
+    #[command(disable_help_flag = true, hide = true)]
+    Index(opm::Dropped),
+    /// Sqlite catalogs, which OLM dropped: says what to use instead.
+    #[command(disable_help_flag = true, hide = true)]
+    Registry(opm::Dropped),
     /// Commands that opm calls experimental.
     #[command(subcommand)]
     Alpha(Alpha),
@@ -68,6 +82,12 @@ pub enum Alpha {
     List(show::List),
     /// The same as `render-graph`.
     RenderGraph(graph::RenderGraph),
+    /// Make a template of a catalog.
+    #[command(subcommand)]
+    ConvertTemplate(opm::ConvertTemplate),
+    /// Commands around one bundle.
+    #[command(subcommand)]
+    Bundle(bundle::Command),
 }
 
 pub fn run(command: Command) -> anyhow::Result<()> {
@@ -89,6 +109,12 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::Build(args) => publish::build(args),
         Command::BuildBundle(args) => publish::build_bundle(args),
         Command::Serve(args) => serve::run(args),
+        Command::Migrate(args) => opm::migrate(&args),
+        Command::Version => opm::print_version(),
+        Command::Index(args) => opm::refuse_sqlite("index", &args),
+        Command::Registry(args) => opm::refuse_sqlite("registry", &args),
+        Command::Alpha(Alpha::ConvertTemplate(command)) => opm::convert_template(command),
+        Command::Alpha(Alpha::Bundle(command)) => bundle::run(command),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bailiwick::CustomSigner;
 use bailiwick_auth::pki::CertificateAuthority;
-use bailiwick_controllers::{Controller, LeaderElection, Options, Signing};
+use bailiwick_controllers::{Controller, LeaderElection, Options, SEVERAL_SERVERS_GRACE, Signing};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 /// Run the generic controllers against the server of a kubeconfig (one that runs with --no-controllers).
@@ -51,7 +51,7 @@ async fn controllers(args: Args) -> anyhow::Result<()> {
     let version = client.apiserver_version().await.context("the server does not answer")?;
     tracing::info!(server = version.git_version, "connected");
     let controllers = useful(&client).await?;
-    let options = Options { controllers, root_ca, signing: signing(&args)?, ..Options::default() };
+    let options = options(&args, controllers, root_ca)?;
     let told_to_end = async {
         match bailiwick::stop_signal().await {
             Ok(signal) => tracing::info!(signal, "stopping"),
@@ -61,9 +61,16 @@ async fn controllers(args: Args) -> anyhow::Result<()> {
     if args.leader_elect {
         bailiwick_controllers::run_elected(client, options, LeaderElection::of_controllers(), told_to_end).await;
     } else {
-        bailiwick_controllers::run(client, options, told_to_end).await;
+        // Whoever started us without others beside us starts us again.
+        bailiwick_controllers::run(client, options, told_to_end).await?;
     }
     Ok(())
+}
+
+/// The server may be one of several: who asks from outside cannot tell.
+fn options(args: &Args, controllers: Vec<Controller>, root_ca: Option<String>) -> anyhow::Result<Options> {
+    let namespace_deletion_grace = SEVERAL_SERVERS_GRACE;
+    Ok(Options { controllers, root_ca, signing: signing(args)?, namespace_deletion_grace, ..Options::default() })
 }
 
 /// The controllers that have something to do at this server. Definitions are looked after by the server itself.
@@ -123,4 +130,24 @@ fn bundle(certificates: &[Vec<u8>]) -> String {
         text.push_str("-----END CERTIFICATE-----\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_namespace_is_left_alone_until_every_server_knows_of_its_deletion() {
+        let Program { args } = Program::parse_from(["controllers", "--kubeconfig", "any"]);
+        let options = options(&args, Vec::new(), None).unwrap();
+        assert_eq!(options.namespace_deletion_grace, SEVERAL_SERVERS_GRACE);
+    }
 }

@@ -1,9 +1,11 @@
 //! `bailiwick dns`: what the DNS says about a name, asked of the servers themselves. The work is in `bailiwick-domains`; here
 //! are the flags.
 
+mod agent;
 mod compare;
 mod fqdn;
 mod plan;
+mod progress;
 mod scan;
 mod trace;
 mod verify;
@@ -11,14 +13,19 @@ mod zone_check;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use bailiwick_domains::check::{self, Check};
 use bailiwick_domains::engine::Engine;
+use bailiwick_domains::probe::{self, NoRemotePlaces};
 use bailiwick_domains::report::Style;
 use bailiwick_domains::seams::{Net, ROOTS_ENV, Roots, SystemClock, VantagePoint};
 use bailiwick_domains::toolbox::Toolbox;
 use bailiwick_domains::wire::{Name, RecordType, parse_name};
+
+use self::progress::Progress;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -57,6 +64,8 @@ enum Color {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    /// Be a vantage point: take questions from a domains service elsewhere and answer them as seen from here.
+    Agent(agent::Args),
     /// Put the authoritative servers beside well-known resolvers: same, stale, negative, filtered or bogus, and until when.
     Compare(compare::Compare),
     /// Show what the resolver of this machine has in its cache, beside the truth.
@@ -75,20 +84,22 @@ enum Command {
     ZoneCheck(zone_check::Args),
 }
 
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting")?;
     let common = args.common;
     runtime.block_on(async move {
-        match args.command {
+        let done = match args.command {
+            Command::Agent(args) => agent::run(&common, args).await,
             Command::Compare(args) => compare::compare(&common, args).await,
             Command::Doctor(args) => compare::doctor(&common, args).await,
             Command::Fqdn(args) => fqdn::run(&common, args).await,
             Command::Plan(args) => plan::run(&common, args).await,
             Command::Scan(args) => scan::run(&common, args).await,
             Command::Trace(args) => trace::run(&common, args).await,
-            Command::Verify(args) => verify::run(&common, args).await,
+            Command::Verify(args) => return verify::run(&common, args).await,
             Command::ZoneCheck(args) => zone_check::run(&common, args).await,
-        }
+        };
+        done.map(|()| ExitCode::SUCCESS)
     })
 }
 
@@ -119,6 +130,19 @@ impl Common {
         Ok(roots.vantage_points().into_iter().map(|from| Engine::at(from, roots.clone())).collect())
     }
 
+    /// Runs a tool here and prints what it found.
+    pub(super) async fn check(&self, check: &Check) -> anyhow::Result<()> {
+        let toolbox = self.toolbox()?;
+        let run = check::run(check, &toolbox, &NoRemotePlaces);
+        let report = self.progress().during(run, || doing(check, &toolbox)).await?;
+        self.print(&report, |style| report.text(style))
+    }
+
+    /// Whether somebody who waits is shown what is done.
+    pub(super) fn progress(&self) -> Progress {
+        Progress::for_output(self.output == Output::Text)
+    }
+
     /// How text is coloured.
     pub(super) fn style(&self) -> Style {
         match self.color {
@@ -147,6 +171,22 @@ impl Common {
     }
 }
 
+/// What a tool is doing, with the questions that it has asked so far.
+pub(super) fn doing(check: &Check, toolbox: &Toolbox) -> String {
+    let what = match check {
+        Check::Scan { .. } => "asking registry and name servers about",
+        Check::Verify { .. } => "looking for the proof of",
+        Check::Plan { .. } => "looking at what is live at",
+        Check::Fqdn { .. } => "asking from every place about",
+        Check::Compare { .. } => "asking resolvers about",
+        Check::ZoneCheck { .. } => "checking every server of",
+        Check::Trace { .. } => "following",
+    };
+    let names = check.names().join(", ");
+    let names = if names.is_empty() { "the services" } else { &names };
+    format!("{what} {names}: {} questions asked", toolbox.surveyor().questions_asked())
+}
+
 /// A name as it is typed.
 fn name(text: &str) -> Result<Name, String> {
     parse_name(text).map_err(|error| error.to_string())
@@ -154,9 +194,5 @@ fn name(text: &str) -> Result<Name, String> {
 
 /// A type as it is typed: a mnemonic, or `TYPE` and a number.
 fn rtype(text: &str) -> Result<RecordType, String> {
-    let upper = text.to_ascii_uppercase();
-    match upper.strip_prefix("TYPE").map(str::parse::<u16>) {
-        Some(Ok(number)) => Ok(RecordType::from(number)),
-        _ => upper.parse().map_err(|_| format!("{text:?} is not a record type")),
-    }
+    probe::parse_type(text)
 }

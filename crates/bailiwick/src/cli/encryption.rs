@@ -67,7 +67,7 @@ async fn reencrypt(kubeconfig: &Path) -> anyhow::Result<()> {
         println!("{examined} values examined, {rewritten} rewritten, {failed} failed");
         if status["running"] != true {
             if failed > 0 {
-                bail!("{failed} values could not be decrypted: the server's log names them");
+                bail!("{failed} values could not be re-encrypted: the server's log says why");
             }
             return Ok(());
         }

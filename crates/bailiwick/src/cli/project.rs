@@ -69,7 +69,9 @@ impl Server {
     }
 
     async fn client(&self) -> anyhow::Result<Client> {
-        let config = kube::Config::from_custom_kubeconfig(read(&self.path())?, &KubeConfigOptions::default()).await?;
+        let mut config =
+            kube::Config::from_custom_kubeconfig(read(&self.path())?, &KubeConfigOptions::default()).await?;
+        config.cluster_url = root_of(&config.cluster_url.to_string()).parse()?;
         Ok(Client::try_from(config)?)
     }
 }
@@ -138,6 +140,12 @@ async fn kubeconfig(server: &Server, name: &str, output: Option<&Path>) -> anyho
     file.write_all(text.as_bytes()).with_context(|| output.display().to_string())
 }
 
+/// The root's address: a kubeconfig that leads into a project leads into another just as well.
+fn root_of(url: &str) -> &str {
+    let root = url.split("/projects/").next().unwrap_or(url).trim_end_matches('/');
+    root.strip_suffix(COLLECTION).unwrap_or(root)
+}
+
 /// The current context of a kubeconfig, inside a project.
 fn inside(config: &Value, name: &str) -> anyhow::Result<Value> {
     let named = |list: &str, name: &Value| -> anyhow::Result<Value> {
@@ -148,10 +156,7 @@ fn inside(config: &Value, name: &str) -> anyhow::Result<Value> {
     let mut cluster = named("clusters", &context["context"]["cluster"])?;
     let user = named("users", &context["context"]["user"])?;
     let Some(url) = cluster["cluster"]["server"].as_str() else { bail!("the kubeconfig names no server") };
-    // A kubeconfig that leads into a project leads into another just as well.
-    let root = url.split("/projects/").next().unwrap_or(url).trim_end_matches('/');
-    let root = root.strip_suffix("/apis/resourcemanager.miloapis.com/v1alpha1").unwrap_or(root);
-    cluster["cluster"]["server"] = format!("{root}/projects/{name}").into();
+    cluster["cluster"]["server"] = format!("{}/projects/{name}", root_of(url)).into();
     cluster["name"] = name.into();
     let context = json!({"name": name, "context": {"cluster": name, "user": user["name"]}});
     Ok(json!({

@@ -9,7 +9,7 @@ mod composition;
 mod domains;
 mod encryption;
 mod flow_control;
-mod olm;
+pub(in crate::cli) mod olm;
 pub mod store;
 mod tls;
 mod webhooks;
@@ -90,11 +90,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 async fn serve(args: Args) -> anyhow::Result<()> {
     let mut authentication = args.authentication.options()?;
     args.authorization.restrict(&mut authentication);
+    let store = args.store.options()?;
     let mut builder = args
         .composition
         .apply(ControlPlane::builder(&args.data_dir))
         .listen(args.listen)
-        .store(args.store.options()?)
+        .store(store.clone())
         .authentication(authentication)
         .admission(args.admission.options())
         .tls(args.tls.options()?)
@@ -116,7 +117,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         builder = builder.authorization(authorization);
     }
     if args.composition.adds(Addition::Domains) {
-        builder = args.domains.add(builder)?;
+        builder = args.domains.add(builder, &store)?;
     }
     if args.composition.adds(Addition::Olm) {
         builder = args.olm.add(builder);

@@ -51,6 +51,7 @@ pub(crate) struct AdmissionPlan {
     enabled: Vec<String>,
     disabled: Vec<String>,
     shared: Vec<Arc<dyn Plugin>>,
+    event_rate_limit: Option<EventRateLimit>,
     metrics: Arc<WebhookMetrics>,
 }
 
@@ -72,15 +73,17 @@ impl AdmissionOptions {
             Arc::new(ResourceQuota),
         ];
         let runs = |name: &str| runs(name, &self.enable, &self.disable);
+        let mut event_rate_limit = None;
         if runs("EventRateLimit") {
             let name = "EventRateLimit";
             let limits = EventRateLimit::from_configuration(configuration.of(name)?.as_ref());
-            shared.push(Arc::new(limits.map_err(|reason| AdmissionError::Plugin { name, reason })?));
+            event_rate_limit = Some(limits.map_err(|reason| AdmissionError::Plugin { name, reason })?);
         }
         shared.retain(|plugin| runs(plugin.name()));
         let own = self.plugins.into_iter().map(Arc::<dyn Plugin>::from);
         shared.extend(own.filter(|plugin| !self.disable.iter().any(|name| name == plugin.name())));
-        Ok(AdmissionPlan { enabled: self.enable, disabled: self.disable, shared, metrics: Arc::default() })
+        let (enabled, disabled) = (self.enable, self.disable);
+        Ok(AdmissionPlan { enabled, disabled, shared, event_rate_limit, metrics: Arc::default() })
     }
 }
 
@@ -104,6 +107,7 @@ impl AdmissionPlan {
         plugins.extend(policy_feed::connect(registry, caches).await?);
         plugins.retain(|plugin| runs(plugin.name(), &self.enabled, &self.disabled));
         plugins.extend(self.shared.iter().map(|plugin| Box::new(plugin.clone()) as Box<dyn Plugin>));
+        plugins.extend(self.event_rate_limit.iter().map(|limits| Box::new(limits.fork()) as Box<dyn Plugin>));
         plugins.extend(further);
         Ok(Chain::new(plugins).with_webhook_metrics(self.metrics.clone()))
     }

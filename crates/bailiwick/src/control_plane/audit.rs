@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bailiwick_audit::stream::{self, Stream, StreamOptions};
 use bailiwick_audit::{
-    AuditSink, Auditor, Backend, LogFile, LogOptions, Mode, Policy, PolicyError, Truncation, WebhookOptions,
-    WebhookSink,
+    AuditSink, Auditor, Backend, Buffered, Buffering, LogFile, LogOptions, Mode, Policy, PolicyError, Truncation,
+    WebhookOptions, WebhookSink,
 };
 use bailiwick_webhook::{Endpoint, KubeconfigError};
 
@@ -26,6 +26,8 @@ pub struct AuditOptions {
 pub struct AuditLog {
     pub file: LogOptions,
     pub mode: Mode,
+    /// How events gather in [`Mode::Batch`], where the auditor's own queue is not to decide it.
+    pub buffering: Option<Buffering>,
     pub truncation: Option<Truncation>,
 }
 
@@ -79,10 +81,14 @@ impl AuditOptions {
         };
         let policy = Policy::load(path)?;
         let mut backends: Vec<Backend> = Vec::new();
-        if let Some(AuditLog { file, mode, truncation }) = self.log {
+        if let Some(AuditLog { file, mode, buffering, truncation }) = self.log {
             let path = file.path.clone();
             let sink = LogFile::open(file).map_err(|source| AuditError::Log { path, source })?;
-            backends.push(Backend { sink: Box::new(sink), mode, truncation });
+            let mut sink: Box<dyn AuditSink> = Box::new(sink);
+            if let Some(buffering) = buffering.filter(|_| mode == Mode::Batch) {
+                sink = Box::new(Buffered::new(sink, buffering).map_err(AuditError::Thread)?);
+            }
+            backends.push(Backend { sink, mode, truncation });
         }
         let mut stream = None;
         if let Some(AuditStream { options, mode }) = self.stream {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bailiwick_auth::authn::bootstrap::BootstrapTokens;
 use bailiwick_auth::authn::front_proxy::{FrontProxy, FrontProxyHeaders};
 use bailiwick_auth::authn::service_account::ServiceAccountTokens;
 use bailiwick_auth::authn::token_file::TokenFile;
@@ -43,6 +44,8 @@ pub struct AuthenticationOptions {
     /// What tokens must be meant for; the issuers of service-account tokens if empty.
     pub api_audiences: Vec<String>,
     pub service_accounts: ServiceAccountOptions,
+    /// Whether Secrets of type `bootstrap.kubernetes.io/token` in kube-system let their bearers in.
+    pub bootstrap_tokens: BootstrapTokenAuth,
     /// One issuer of OpenID Connect tokens; not together with `configuration`.
     pub oidc: Option<OidcOptions>,
     /// A file with an AuthenticationConfiguration: issuers, and who may come without credentials. Read again when it
@@ -57,6 +60,15 @@ pub struct AuthenticationOptions {
     /// What becomes of requests without credentials; served as `system:anonymous` if neither this nor the
     /// configuration says anything.
     pub anonymous: Option<Anonymous>,
+}
+
+/// What bootstrap tokens are worth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BootstrapTokenAuth {
+    On,
+    /// Nothing, as upstream by default.
+    #[default]
+    Off,
 }
 
 /// A webhook that is asked about tokens.
@@ -132,6 +144,9 @@ impl AuthenticationOptions {
             audiences.clone(),
             lookup.clone(),
         )));
+        if self.bootstrap_tokens == BootstrapTokenAuth::On {
+            local.push(Box::new(BootstrapTokens::new(lookup.clone(), audiences.clone())));
+        }
         local.append(&mut own.authenticators);
         let mut remote: Vec<Arc<dyn RemoteAuthenticator>> = Vec::new();
         let anonymous = self.issuers_and_anonymous(&issuers, &audiences, &mut remote, &mut background)?;

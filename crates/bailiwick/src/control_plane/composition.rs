@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use bailiwick_auth::authn::{Authenticator, RemoteAuthenticator};
 use bailiwick_auth::authz::Authorizer;
-use bailiwick_controllers::Controller;
+use bailiwick_controllers::{Controller, Metrics};
 use bailiwick_machinery::resource::Resource;
+use bailiwick_server::MetricsSource;
 
 use super::{
-    Aggregation, AuthorizationMode, AuthorizationOptions, Builder, Definitions, Fairness, Feature, OlmOptions,
+    Aggregation, AuthorizationMode, AuthorizationOptions, Builder, Definitions, Error, Fairness, Feature, OlmOptions,
+    StoreOptions,
 };
 use crate::native_type::{DeclaredType, Hookable, NativeType, NativeTypeError};
-use crate::projects::Projects;
+use crate::projects::{self, Projects};
 use crate::services::Service;
 
 /// What a control plane is made of besides its options.
@@ -25,6 +27,17 @@ pub(super) struct Parts {
     pub authorizers: Vec<Arc<dyn Authorizer>>,
     pub services: Vec<Service>,
     pub olm: Option<OlmOptions>,
+    /// Of what runs in this process.
+    pub controller_metrics: Metrics,
+}
+
+impl Parts {
+    /// What is shown besides the server's own metrics.
+    pub fn metrics_sources(&self) -> Vec<MetricsSource> {
+        let controllers = self.controller_metrics.clone();
+        let own: MetricsSource = Arc::new(move |text| controllers.append(text));
+        self.services.iter().filter_map(Service::metrics_source).chain([own]).collect()
+    }
 }
 
 impl Builder {
@@ -35,10 +48,14 @@ impl Builder {
         self
     }
 
-    /// Serves only those native resources that `keep` says yes to.
+    /// Serves only those native resources that `keep` says yes to. Organizations and Projects are among them: there are
+    /// project control planes only where both are kept.
     #[must_use]
     pub fn keep_resources(mut self, mut keep: impl FnMut(&Resource) -> bool) -> Self {
         self.resources.retain(|resource| keep(resource));
+        if !projects::resources().iter().all(keep) {
+            self.projects = Projects::Off;
+        }
         self
     }
 
@@ -151,6 +168,16 @@ impl Builder {
         wanted
     }
 
+    /// Refuses what could never work: to take turns without what turns are taken by.
+    pub(super) fn check_turns(&self, wanted: &[Controller]) -> Result<(), Error> {
+        let takes_turns = self.parts.olm.is_some() || wanted.iter().any(|controller| controller.takes_turns());
+        let shared = matches!(self.store, StoreOptions::Etcd(_));
+        if shared && takes_turns && !self.serves("coordination.k8s.io", "leases") {
+            return Err(Error::NoLeases);
+        }
+        Ok(())
+    }
+
     /// The descriptors of the caller's own types. `since` is the store's revision: what was stored before may have been
     /// written by another version of the program, with another schema.
     pub(super) fn own_resources(&mut self, since: u64) -> Result<Vec<Resource>, NativeTypeError> {
@@ -159,5 +186,35 @@ impl Builder {
             resources.extend(declared.resources(since)?);
         }
         Ok(resources)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_store::etcd;
+
+    use super::*;
+    use crate::ControlPlane;
+
+    fn without_leases() -> Builder {
+        let mut builder = ControlPlane::builder("unused").without([Feature::Leases]);
+        builder.settle();
+        builder
+    }
+
+    fn on_etcd(builder: Builder) -> Builder {
+        builder.store(StoreOptions::Etcd(etcd::Options::new(["http://127.0.0.1:2379"])))
+    }
+
+    #[test]
+    fn controllers_that_could_never_be_elected_are_refused() {
+        let checked = |builder: Builder| builder.check_turns(&builder.useful_controllers());
+        assert!(matches!(checked(on_etcd(without_leases())), Err(Error::NoLeases)));
+        assert!(matches!(checked(on_etcd(ControlPlane::builder("unused"))), Ok(())));
+        assert!(matches!(checked(without_leases()), Ok(())), "one server needs no turns");
+        let server_alone = on_etcd(without_leases()).controllers(&[]);
+        assert!(matches!(checked(server_alone), Ok(())), "what belongs to the server runs in each");
+        let with_operators = on_etcd(without_leases()).controllers(&[]).olm(OlmOptions::default());
+        assert!(matches!(checked(with_operators), Err(Error::NoLeases)));
     }
 }

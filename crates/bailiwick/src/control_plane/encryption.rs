@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bailiwick_encryption::{ConfigError, EncryptedStore, EncryptionConfig, Keyring, LocalKey};
+use bailiwick_encryption::{ConfigError, EncryptedStore, EncryptionConfig, Keyring, LocalKey, first_sealed};
 use bailiwick_server::StorageEncryption;
 use bailiwick_store::Store;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::StoreOptions;
+use super::{Error, StoreOptions};
 
 /// What is encrypted at rest, and with which keys.
 #[derive(Clone, Debug, Default)]
@@ -50,18 +50,29 @@ impl Drop for Reloading {
 }
 
 impl EncryptionOptions {
-    /// Puts encryption before `store`.
+    /// Puts encryption before `store`. A store whose values another key sealed is refused where that key is missing: with a
+    /// fresh one everything would seem well until somebody reads a secret.
     pub(super) async fn wrap(
         &self,
         store: Arc<dyn Store>,
         kind: &StoreOptions,
         data_dir: &Path,
-    ) -> Result<Encrypted, ConfigError> {
+    ) -> Result<Encrypted, Error> {
         let source = match (&self.provider_config, kind) {
             (Some(path), _) => Source::File(path.clone()),
             (None, StoreOptions::Embedded(_)) => Source::Local(data_dir.to_owned()),
             (None, StoreOptions::Etcd(_)) => return Ok(Encrypted { store, control: None, reloading: None }),
         };
+        if let Source::Local(data_dir) = &source
+            && let key = LocalKey::of(data_dir)
+            && !key.exists()
+            && let Some(sealed) = first_sealed(store.as_ref()).await?
+        {
+            return Err(Error::KeyMissing {
+                path: key.path().to_owned(),
+                sealed: String::from_utf8_lossy(&sealed).into_owned(),
+            });
+        }
         let text = source.text()?;
         let encrypted = EncryptedStore::new(store, source.keyring()?).await;
         let control = Arc::new(Control { store: encrypted.clone(), source, seen: tokio::sync::Mutex::new(text) });
@@ -143,6 +154,7 @@ impl StorageEncryption for Control {
 
     async fn reencrypt(&self) -> Result<(), String> {
         self.reload().await.map_err(|error| error.to_string())?;
+        self.store.ask_key_services().await;
         self.store.start_reencryption();
         Ok(())
     }

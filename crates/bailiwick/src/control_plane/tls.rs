@@ -1,20 +1,21 @@
 //! How connections are protected: the options, the TLS configuration they make, and what keeps it current while the
 //! server runs: files that others replace are read again, our own certificates are renewed before they end.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bailiwick_auth::authn::x509::ClientRoots;
-use bailiwick_auth::pki::{Pki, ServingNames};
+use bailiwick_auth::pki::{Pki, ServingName, ServingNames, default_route_addresses};
 use bailiwick_auth::tls::{self, Protocols};
 use http::HeaderValue;
 use jiff::Timestamp;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::task::JoinHandle;
 
-use super::{AuthenticationOptions, Error, read};
+use super::{AuthenticationOptions, Error, reachable, read};
 
 /// How often files are looked at.
 const RELOAD_PERIOD: Duration = Duration::from_secs(10);
@@ -26,6 +27,11 @@ const RENEWAL_CHECK_SECONDS: i64 = 3600;
 pub struct TlsOptions {
     /// Certificate and key to serve with, instead of our own.
     pub serving_certificate: Option<(PathBuf, PathBuf)>,
+    /// The address that clients are told to come to. Without one it is the address that is listened on, and where those are
+    /// all, the one towards the default route.
+    pub advertise_address: Option<IpAddr>,
+    /// Further names and addresses that our own certificate is for.
+    pub further_names: Vec<ServingName>,
     /// Versions and cipher suites.
     pub protocols: Protocols,
     /// What browsers are told about HTTPS, such as `max-age=31536000`; nothing if empty.
@@ -38,6 +44,8 @@ impl Default for TlsOptions {
     fn default() -> Self {
         Self {
             serving_certificate: None,
+            advertise_address: None,
+            further_names: Vec::new(),
             protocols: Protocols::default(),
             strict_transport_security_directives: Vec::new(),
             reload_period: RELOAD_PERIOD,
@@ -50,6 +58,22 @@ impl TlsOptions {
     pub(super) fn build(&self, pki: &Pki, client_roots: &RootCertStore) -> Result<ServerConfig, Error> {
         let (certificate, key) = self.serving(pki)?;
         Ok(tls::server_config(&certificate, &key, client_roots, &self.protocols)?)
+    }
+
+    /// What our own certificate is for when `ip` is listened on.
+    pub(super) fn serving_names(&self, ip: IpAddr) -> ServingNames {
+        let told = self.advertise_address.map(ServingName::Ip).into_iter().chain(self.further_names.iter().cloned());
+        told.fold(ServingNames::default().with_listening(ip).with_own_hostname(), ServingNames::with)
+    }
+
+    /// Where documents tell clients to come when `address` is listened on.
+    pub(super) fn advertised(&self, address: SocketAddr) -> SocketAddr {
+        let own = || match address.ip().is_unspecified() {
+            true => default_route_addresses(address.ip()).first().copied(),
+            false => None,
+        };
+        let ip = self.advertise_address.or_else(own);
+        ip.map_or_else(|| reachable(address), |ip| SocketAddr::new(ip, address.port()))
     }
 
     /// The value of the `Strict-Transport-Security` header; none if there are no directives.

@@ -2,29 +2,28 @@
 //!
 //! A project is ready as soon as it exists, since its control plane is made of what is there already; the condition says so
 //! to those who wait for it. A deletion closes the control plane on every server, so that its watches end, removes its keys
-//! from the store and then lets the Project go.
+//! from the store and then lets the Project go. Nobody waits for a deletion that has to settle.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+mod settling;
+
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use bailiwick_controllers::work_queue::{Failure, Outcome, WorkQueue};
 use bailiwick_machinery::object;
 use bailiwick_server::cache::Event;
 use bailiwick_server::{ApiServer, Connection, ProjectIdentity, TenantId};
 use bailiwick_store as store;
-use futures::StreamExt;
 use http_body_util::Full;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
+use self::settling::Settling;
 use super::{FINALIZER, GROUP, VERSION};
 use crate::background::Background;
 use crate::bootstrap::{own_user, send};
 
 /// Projects and organizations worked on at the same time.
 const WORKERS: usize = 16;
-/// Before something that failed is tried again.
-const RETRY: Duration = Duration::from_secs(1);
 /// How often idle control planes are looked for.
 const IDLE_SCAN: Duration = Duration::from_secs(3);
 /// How long nobody must have used a control plane before it is dropped. Opening it again takes about a millisecond.
@@ -35,21 +34,23 @@ const OPEN_MAX: usize = 1_000;
 /// An object to look at: its plural and its name.
 type Key = (&'static str, String);
 
-/// What is to be done; bounded by the number of projects and organizations.
-#[derive(Default)]
-struct Pending {
-    keys: Mutex<BTreeSet<Key>>,
-    added: Notify,
+/// Why an object could not be looked after. All of it is tried again; the text goes to the log.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("the server did not answer: {0}")]
+    Unanswered(String),
+    #[error("{status} {text}")]
+    Refused { status: u16, text: String },
+    #[error("unreadable: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    #[error("the control plane was not removed: {0}")]
+    NotErased(#[from] store::Error),
 }
 
-impl Pending {
-    fn add(&self, key: Key) {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
-        self.added.notify_one();
-    }
-
-    fn take(&self) -> BTreeSet<Key> {
-        std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner))
+impl Failure for Error {
+    fn is_routine(&self) -> bool {
+        // Somebody else wrote to it; the next try sees what.
+        matches!(self, Error::Refused { status: 409, .. })
     }
 }
 
@@ -60,13 +61,13 @@ pub(crate) struct Lifecycle {
 
 /// Starts to follow projects. `settle` is how long other servers may let requests into a project that is being deleted.
 pub(crate) async fn start(server: &Arc<ApiServer>, settle: Duration) -> store::Result<Lifecycle> {
-    let pending = Arc::new(Pending::default());
+    let queue = Arc::new(WorkQueue::new());
     for plural in ["projects", "organizations"] {
         let Some(cache) = server.root().cache_of(GROUP, plural).await? else { continue };
         // Whoever created a project finds it in the very next request.
         cache.mark_decisive();
-        let (pending, server) = (pending.clone(), Arc::downgrade(server));
-        cache.subscribe(Box::new(move |event| observe(plural, event, &pending, &server)));
+        let (queue, server) = (queue.clone(), Arc::downgrade(server));
+        cache.subscribe(Box::new(move |event| observe(plural, event, &queue, &server)));
     }
     let idle = Arc::downgrade(server);
     let scanning = Background::spawn(async move {
@@ -79,11 +80,11 @@ pub(crate) async fn start(server: &Arc<ApiServer>, settle: Duration) -> store::R
             }
         }
     });
-    let working = Background::spawn(work(Arc::downgrade(server), pending, settle));
+    let working = Background::spawn(work(Arc::downgrade(server), queue, settle));
     Ok(Lifecycle { _tasks: [scanning, working] })
 }
 
-fn observe(plural: &'static str, event: &Event, pending: &Pending, server: &Weak<ApiServer>) {
+fn observe(plural: &'static str, event: &Event, queue: &WorkQueue<Key>, server: &Weak<ApiServer>) {
     let name = event.object.name();
     let Ok(value) = event.object.to_value() else { return };
     if let Some(tenants) =
@@ -108,7 +109,7 @@ fn observe(plural: &'static str, event: &Event, pending: &Pending, server: &Weak
     }
     let waits = event.object.deleting && object::finalizers(&value).contains(&FINALIZER);
     if !event.deleted && (waits || !event.object.deleting && !is_ready(&value)) {
-        pending.add((plural, name.to_owned()));
+        queue.add((plural, name.to_owned()));
     }
 }
 
@@ -117,51 +118,55 @@ fn is_ready(object: &Value) -> bool {
     conditions.is_some_and(|all| all.iter().any(|found| found["type"] == "Ready" && found["status"] == "True"))
 }
 
-async fn work(server: Weak<ApiServer>, pending: Arc<Pending>, settle: Duration) {
+async fn work(server: Weak<ApiServer>, queue: Arc<WorkQueue<Key>>, settle: Duration) {
     let connection = Arc::new(Connection::in_process(own_user()));
-    loop {
-        pending.added.notified().await;
-        let keys = pending.take();
-        let Some(server) = server.upgrade() else { return };
-        futures::stream::iter(keys)
-            .for_each_concurrent(WORKERS, |key| {
-                let (server, connection, pending) = (&server, &connection, &pending);
-                async move {
-                    if let Err(error) = settle_one(server, connection, &key, settle).await {
-                        tracing::warn!(%error, resource = key.0, name = key.1, "to be tried again");
-                        let pending = pending.clone();
-                        tokio::spawn(async move {
-                            tokio::time::sleep(RETRY).await;
-                            pending.add(key);
-                        });
-                    }
-                }
-            })
-            .await;
-    }
+    let settling = Settling::new(settle);
+    let look = |key: Key| {
+        let (server, connection, settling) = (&server, &connection, &settling);
+        async move {
+            let Some(server) = server.upgrade() else { return Ok(Outcome::Done) };
+            look_after(&server, connection, &key, settling).await
+        }
+    };
+    queue.work("project-lifecycle", WORKERS, look).await;
 }
 
-async fn settle_one(
+async fn look_after(
     server: &Arc<ApiServer>,
     connection: &Arc<Connection>,
     (plural, name): &Key,
-    settle: Duration,
-) -> Result<(), String> {
+    settling: &Settling,
+) -> Result<Outcome, Error> {
     let path = format!("/apis/{GROUP}/{VERSION}/{plural}/{name}");
-    let (status, text) = send(server, connection, http::Request::get(&path).body(Full::default())).await?;
+    let request = http::Request::get(&path).body(Full::default());
+    let (status, text) = send(server, connection, request).await.map_err(Error::Unanswered)?;
     let found: Value = match status {
-        200 => serde_json::from_str(&text).map_err(|error| error.to_string())?,
-        404 => return Ok(()),
-        _ => return Err(format!("{status} {text}")),
+        200 => serde_json::from_str(&text)?,
+        404 => {
+            settling.ended(&path);
+            return Ok(Outcome::Done);
+        }
+        _ => return Err(Error::Refused { status, text }),
     };
-    if object::is_deleting(&found) {
-        return if object::finalizers(&found).contains(&FINALIZER) {
-            remove(server, connection, &path, &found, settle).await
-        } else {
-            Ok(())
-        };
+    if !object::is_deleting(&found) {
+        if !is_ready(&found) {
+            say_ready(server, connection, plural, &path, &found).await?;
+        }
+        return Ok(Outcome::Done);
     }
-    if is_ready(&found) { Ok(()) } else { say_ready(server, connection, plural, &path, &found).await }
+    if !object::finalizers(&found).contains(&FINALIZER) {
+        settling.ended(&path);
+        return Ok(Outcome::Done);
+    }
+    server.close_tenant(name, object::uid(&found));
+    // Requests that were let in before everybody knew of the deletion may still write.
+    let left = settling.left(&path, object::uid(&found));
+    if !left.is_zero() {
+        return Ok(Outcome::After(left));
+    }
+    remove(server, connection, &path, &found).await?;
+    settling.ended(&path);
+    Ok(Outcome::Done)
 }
 
 async fn say_ready(
@@ -170,7 +175,7 @@ async fn say_ready(
     plural: &str,
     path: &str,
     found: &Value,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let message = match plural {
         "projects" => "The control plane serves.",
         _ => "The organization can own projects.",
@@ -196,13 +201,9 @@ async fn remove(
     connection: &Arc<Connection>,
     path: &str,
     project: &Value,
-    settle: Duration,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let (name, uid) = (object::name(project), object::uid(project));
-    server.close_tenant(name, uid);
-    // Requests that were let in before everybody knew of the deletion may still write.
-    tokio::time::sleep(settle).await;
-    let erased = server.erase_tenant(&TenantId::project(uid)).await.map_err(|error| error.to_string())?;
+    let erased = server.erase_tenant(&TenantId::project(uid)).await?;
     server.close_tenant(name, uid);
     let kept: Vec<&str> = object::finalizers(project).into_iter().filter(|other| *other != FINALIZER).collect();
     let patch = json!({
@@ -218,12 +219,12 @@ async fn patch_object(
     connection: &Arc<Connection>,
     path: &str,
     patch: &Value,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let request = http::Request::patch(path)
         .header("content-type", "application/merge-patch+json")
         .body(Full::from(patch.to_string()));
-    match send(server, connection, request).await? {
+    match send(server, connection, request).await.map_err(Error::Unanswered)? {
         (200 | 404, _) => Ok(()),
-        (status, text) => Err(format!("{status} {text}")),
+        (status, text) => Err(Error::Refused { status, text }),
     }
 }

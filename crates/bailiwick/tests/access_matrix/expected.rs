@@ -11,8 +11,20 @@ use super::routes::{About, Route};
 pub struct Caller {
     pub name: String,
     pub groups: Vec<String>,
-    /// Namespace (empty for the cluster) and role.
-    pub roles: Vec<(&'static str, &'static str)>,
+    /// Project (empty for the root), namespace (empty for the whole of it) and role.
+    pub roles: Vec<(&'static str, &'static str, &'static str)>,
+}
+
+impl Caller {
+    /// Whether the door of a project is open: the root's administrators may use all projects, and a project's own bindings
+    /// let in whom they name. The root has no door.
+    fn enters(&self, project: &str) -> bool {
+        project.is_empty() || self.administers() || self.roles.iter().any(|(of, _, _)| *of == project)
+    }
+
+    fn administers(&self) -> bool {
+        self.roles.contains(&("", "", "cluster-admin"))
+    }
 }
 
 /// Rules by role.
@@ -51,14 +63,21 @@ impl Roles {
     }
 
     pub fn allow(&self, caller: &Caller, route: &Route) -> bool {
+        if !caller.enters(route.project) {
+            return false;
+        }
         let by_group =
             self.bindings.iter().filter(|(_, groups)| groups.iter().any(|group| caller.groups.contains(group)));
         let namespace = match &route.about {
             About::Resource { namespace, .. } => *namespace,
-            About::Path(_) => "",
+            About::Path { .. } => "",
         };
-        let held =
-            caller.roles.iter().filter(|(scope, _)| scope.is_empty() || *scope == namespace).map(|(_, role)| *role);
+        let here = |(project, scope, _): &&(&str, &str, &str)| {
+            *project == route.project && (scope.is_empty() || *scope == namespace)
+        };
+        let held = caller.roles.iter().filter(here).map(|(_, _, role)| *role);
+        // Who administers the root administers every project, until the project shuts them out.
+        let held = held.chain(caller.administers().then_some("cluster-admin"));
         let roles = held.chain(by_group.map(|(role, _)| role.as_str()));
         let rules = roles.flat_map(|role| &self.rules[role]);
         rules.into_iter().any(|rule| allows(rule, &route.about))
@@ -79,21 +98,29 @@ fn allows(rule: &Value, about: &About) -> bool {
             let named = rule.get("resourceNames").is_none() || has("resourceNames", name);
             has("verbs", verb) && has("apiGroups", group) && has("resources", &full) && named
         }
-        About::Path(path) => {
+        About::Path { verb, path } => {
             let covers = |url: &Value| {
                 let url = url.as_str().unwrap();
                 url == path || url.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
             };
-            has("verbs", "get") && rule["nonResourceURLs"].as_array().is_some_and(|urls| urls.iter().any(covers))
+            has("verbs", verb) && rule["nonResourceURLs"].as_array().is_some_and(|urls| urls.iter().any(covers))
         }
     }
 }
 
-/// What kube-apiserver says to somebody who may not.
+/// What kube-apiserver says to somebody who may not, or the door of a project to a stranger.
 pub fn refusal(caller: &Caller, route: &Route) -> String {
     let user = &caller.name;
+    if !caller.enters(route.project) {
+        // The same whatever is asked, and whether the project exists or not.
+        let project = route.project;
+        return format!(
+            "projects.resourcemanager.miloapis.com \"{project}\" is forbidden: User \"{user}\" cannot use resource \
+             \"projects\" in API group \"resourcemanager.miloapis.com\" at the cluster scope"
+        );
+    }
     match &route.about {
-        About::Path(path) => format!("forbidden: User \"{user}\" cannot get path \"{path}\""),
+        About::Path { verb, path } => format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\""),
         About::Resource { verb, group, resource, subresource, namespace, name } => {
             let mut what = resource.clone();
             if !group.is_empty() {

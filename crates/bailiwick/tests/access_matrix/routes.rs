@@ -1,11 +1,15 @@
-//! The routes of a server, from its discovery: every verb of every resource and subresource, and every other path.
+//! The routes of a control plane: every verb of every resource and subresource from its discovery, and every other path
+//! from the table by which the server finds what answers.
 
+use bailiwick_server::{PathRoute, Planes};
 use serde_json::{Value, json};
 
 use super::{MINE, Plane, master};
 
 /// A request and what authorization must take it for.
 pub struct Route {
+    /// The project it leads into; empty for the root.
+    pub project: &'static str,
     pub method: &'static str,
     pub uri: String,
     pub body: Option<Value>,
@@ -22,14 +26,18 @@ pub enum About {
         namespace: &'static str,
         name: &'static str,
     },
-    Path(String),
+    Path {
+        verb: String,
+        path: String,
+    },
 }
 
 /// An object that does not exist, so that nothing happens to those that do.
 const NAME: &str = "no-such-thing";
 
-pub async fn discover(plane: &Plane) -> Vec<Route> {
-    let get = async |path: &str| plane.send(&master(), "GET", path, None).await.body;
+/// All routes of the root, or of a project below one of its prefixes.
+pub async fn discover(plane: &Plane, project: &'static str, prefix: &str) -> Vec<Route> {
+    let get = async |path: &str| plane.send(&master(), "GET", &format!("{prefix}{path}"), None).await.body;
     let mut versions = vec![("/api/v1".to_owned(), String::new())];
     for group in get("/apis").await["groups"].as_array().unwrap() {
         let name = group["name"].as_str().unwrap();
@@ -38,21 +46,57 @@ pub async fn discover(plane: &Plane) -> Vec<Route> {
         }
     }
     let mut routes = Vec::new();
-    for (base, group) in versions {
-        let list = get(&base).await;
+    for (base, group) in &versions {
+        let list = get(base).await;
         for resource in list["resources"].as_array().unwrap() {
             for verb in resource["verbs"].as_array().unwrap() {
-                routes.extend(of_verb(&base, &group, resource, verb.as_str().unwrap()));
+                routes.extend(of_verb(base, group, resource, verb.as_str().unwrap()));
             }
         }
     }
-    for path in get("/").await["paths"].as_array().unwrap() {
-        let path = path.as_str().unwrap().to_owned();
-        routes.push(Route { method: "GET", uri: path.clone(), body: None, about: About::Path(path) });
+    let documents = get("/openapi/v3").await["paths"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert!(documents.len() > versions.len(), "{documents:?}");
+    let of_plane = |route: &&PathRoute| project.is_empty() || route.planes == Planes::All;
+    let mut paths: Vec<(&'static str, String)> = Vec::new();
+    for route in PathRoute::all().iter().filter(of_plane) {
+        let filled = fill(route.pattern, &documents);
+        paths.extend(route.methods.iter().flat_map(|method| filled.iter().map(|path| (*method, path.clone()))));
     }
-    let explain = "/auth/explain".to_owned();
-    routes.push(Route { method: "GET", uri: explain.clone(), body: None, about: About::Path(explain) });
+    // What the server tells of itself is among what its table has.
+    for path in get("/").await["paths"].as_array().unwrap() {
+        paths.push(("GET", path.as_str().unwrap().to_owned()));
+    }
+    paths.sort();
+    paths.dedup();
+    routes.extend(paths.into_iter().map(|(method, path)| {
+        let about = About::Path { verb: method.to_lowercase(), path: path.clone() };
+        Route { project: "", method, uri: path, body: None, about }
+    }));
+    for route in &mut routes {
+        route.project = project;
+        route.uri.insert_str(0, prefix);
+    }
     routes
+}
+
+/// The paths of a pattern. A pattern with a new kind of part must be given its examples here.
+fn fill(pattern: &str, documents: &[String]) -> Vec<String> {
+    let Some((before, rest)) = pattern.split_once('{') else { return vec![pattern.to_owned()] };
+    let (part, after) = rest.split_once('}').expect("a part ends");
+    let fixed = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+    let parts: Vec<String> = match part {
+        "check..." => fixed(&["ping", "etcd", "no-such-check"]),
+        "document..." => documents.to_vec(),
+        "dump" => fixed(&["dump_priority_levels", "dump_queues", "dump_nothing"]),
+        "organization" => fixed(&["acme", "no-such-organization"]),
+        "collection..." => fixed(&["metadata", "api/v1/secrets", "apis/example.com/v1/namespaces/mine/widgets"]),
+        // Groups and versions are told by `/`, these are those that are not there.
+        "group" => fixed(&["no-such-group"]),
+        "version" => fixed(&["v0"]),
+        other => panic!("this test does not know what to put for {{{other}}} of {pattern}"),
+    };
+    let filled = parts.iter().map(|part| format!("{before}{part}{after}"));
+    filled.flat_map(|path| fill(&path, documents)).collect()
 }
 
 /// The requests by which a verb reaches a resource: in a namespace, and for lists also in all of them.
@@ -100,7 +144,7 @@ fn of_verb(base: &str, group: &str, resource: &Value, verb: &str) -> Vec<Route> 
             namespace: if is_namespaces && named { NAME } else { namespace },
             name: if named { NAME } else { "" },
         };
-        Route { method, uri, body, about }
+        Route { project: "", method, uri, body, about }
     };
     scopes.iter().map(|namespace| one(namespace)).collect()
 }

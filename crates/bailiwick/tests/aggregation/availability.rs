@@ -65,6 +65,13 @@ async fn a_server_that_is_not_there_fails_the_discovery_check_until_it_is() -> R
     let url = format!("https://{gone}/apis/{GROUP}/v1");
     let refused = format!("Get \"{url}\": dial tcp {gone}: connect: connection refused");
     assert_eq!(condition["message"], format!("failing or missing response from {url}: {refused}").as_str());
+    let metrics = api.text("/metrics").await?.1;
+    let counted =
+        format!("aggregator_unavailable_apiservice_total{{name=\"{NAME}\",reason=\"FailedDiscoveryCheck\"}} 1\n");
+    assert!(metrics.contains(&format!("aggregator_unavailable_apiservice{{name=\"{NAME}\"}} 1\n")), "{metrics}");
+    assert!(metrics.contains("aggregator_unavailable_apiservice{name=\"v1.\"} 0\n"), "{metrics}");
+    // It became unavailable once; that it was not there in the beginning does not count.
+    assert!(metrics.contains(&counted), "{metrics}");
     Ok(())
 }
 

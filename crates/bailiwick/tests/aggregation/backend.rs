@@ -1,35 +1,23 @@
 //! A small extension API server for the group `things.example.com`: behaves, or does not, as a test wants it to.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
+use bailiwick_testkit::{HttpsBody as Body, HttpsOptions, HttpsServer, whole};
 use futures::channel::mpsc;
 use futures::{SinkExt, StreamExt};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::RootCertStore;
-use rustls::server::WebPkiClientVerifier;
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// The group it serves.
 pub const GROUP: &str = "things.example.com";
-
-pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// What it was asked.
 #[derive(Clone, Debug)]
@@ -74,39 +62,20 @@ impl Default for Setup {
 impl Backend {
     /// Starts on a thread of its own.
     pub fn start(setup: Setup) -> Result<Self> {
-        let (ca_pem, tls) = tls(&setup)?;
-        let acceptor = TlsAcceptor::from(Arc::new(tls));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
         let asked: Arc<Mutex<VecDeque<Asked>>> = Arc::default();
         let (log, behaviour) = (asked.clone(), setup.behaviour);
-        std::thread::spawn(move || {
-            runtime.block_on(async move {
-                let listener = TcpListener::from_std(listener).expect("a listener");
-                loop {
-                    let Ok((stream, _)) = listener.accept().await else { return };
-                    let (acceptor, log, behaviour) = (acceptor.clone(), log.clone(), behaviour.clone());
-                    tokio::spawn(async move {
-                        let Ok(stream) = acceptor.accept(stream).await else { return };
-                        let service = service_fn(move |request: Request<Incoming>| {
-                            let asked = Asked {
-                                method: request.method().to_string(),
-                                uri: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
-                                headers: request.headers().clone(),
-                            };
-                            log.lock().expect("unpoisoned").push_back(asked.clone());
-                            let behaviour = behaviour.clone();
-                            async move { answer(&behaviour, &asked, request).await }
-                        });
-                        let builder = auto::Builder::new(TokioExecutor::new());
-                        let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
-                    });
-                }
-            });
-        });
-        Ok(Self { address, ca_pem, asked })
+        let options = HttpsOptions { name: setup.name, client_ca: setup.client_ca, alpn: setup.alpn };
+        let server = HttpsServer::start(&options, move |request| {
+            let asked = Asked {
+                method: request.method().to_string(),
+                uri: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
+                headers: request.headers().clone(),
+            };
+            log.lock().expect("unpoisoned").push_back(asked.clone());
+            let behaviour = behaviour.clone();
+            async move { answer(&behaviour, &asked, request).await }
+        })?;
+        Ok(Self { address: server.address, ca_pem: server.ca_pem, asked })
     }
 
     pub fn url(&self) -> String {
@@ -118,35 +87,6 @@ impl Backend {
         let asked = self.asked.lock().expect("unpoisoned");
         asked.iter().filter(|asked| asked.uri.starts_with(path)).cloned().collect()
     }
-}
-
-/// A certificate of an authority of its own for the setup's name.
-fn tls(setup: &Setup) -> Result<(String, ServerConfig)> {
-    let mut params = CertificateParams::new(Vec::new())?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(rcgen::DnType::CommonName, format!("ca-{}", rand::random::<u64>()));
-    let ca_key = KeyPair::generate()?;
-    let ca_pem = params.self_signed(&ca_key)?.pem();
-    let issuer = Issuer::new(params, ca_key);
-    let key = KeyPair::generate()?;
-    let leaf = CertificateParams::new(vec![setup.name.to_owned()])?.signed_by(&key, &issuer)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let builder = match &setup.client_ca {
-        None => builder.with_no_client_auth(),
-        Some(pem) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in rustls_pemfile::certs(&mut pem.as_bytes()) {
-                roots.add(certificate?)?;
-            }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
-            builder.with_client_cert_verifier(verifier)
-        }
-    };
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let mut tls = builder.with_single_cert(vec![leaf.der().clone()], key)?;
-    tls.alpn_protocols = setup.alpn.iter().map(|name| name.to_vec()).collect();
-    Ok((ca_pem, tls))
 }
 
 async fn answer(
@@ -205,7 +145,7 @@ pub fn usual(path: &str) -> Response<Body> {
 }
 
 pub fn json_answer(status: u16, value: &Value) -> Response<Body> {
-    let body = Full::from(value.to_string()).map_err(|never: Infallible| match never {}).boxed_unsync();
+    let body = whole(value.to_string());
     let response = Response::builder().status(status).header("content-type", "application/json").body(body);
     response.expect("a response")
 }
@@ -236,9 +176,8 @@ pub fn shouting(mut request: Request<Incoming>) -> Answer {
                 }
             }
         });
-        let body = Full::default().map_err(|never: Infallible| match never {}).boxed_unsync();
         let response = Response::builder().status(101).header("connection", "Upgrade").header("upgrade", "shout/1");
-        response.body(body).ok()
+        response.body(whole("")).ok()
     })
 }
 

@@ -2,10 +2,12 @@
 //! real program.
 
 mod api;
+mod audit;
 mod availability;
 mod backend;
 mod discovery;
 mod identity;
+mod isolation;
 mod openapi;
 mod proxying;
 mod sample_apiserver;

@@ -44,7 +44,7 @@ impl Stack {
     /// Starts etcd, us and the sample server, and registers both of its versions; `None` where a program is missing.
     async fn start() -> Result<Option<Self>> {
         let (Ok(etcd), Ok(sample)) = (tools::find("etcd"), tools::find("sample-apiserver")) else {
-            println!("skipped: etcd and sample-apiserver are not installed, run `cargo xtask setup`");
+            bailiwick_testkit::skip("etcd and sample-apiserver are not installed, run `cargo xtask setup`");
             return Ok(None);
         };
         let directory = tempfile::tempdir()?;

@@ -32,6 +32,26 @@ async fn a_flag_says_where_a_service_is() -> Result<()> {
 }
 
 #[tokio::test]
+async fn several_addresses_share_the_requests_and_those_that_are_gone_are_passed_over() -> Result<()> {
+    let (one, two) = (Backend::start(Setup::default())?, Backend::start(Setup::default())?);
+    let gone = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let server = start(&["--service-endpoint", &format!("things/api={},https://{gone},{}", one.url(), two.url())])?;
+    let api = Api::admin(&server)?;
+    let mut service = unplaced(&one);
+    service["spec"]["caBundle"] = STANDARD.encode(format!("{}{}", one.ca_pem, two.ca_pem)).into();
+    api.register(&service).await?;
+    api.condition(NAME, "Passed").await?;
+    let things = "/apis/things.example.com/v1/namespaces/default/things";
+    for _ in 0..30 {
+        assert_eq!(api.text(things).await?.0, 200);
+    }
+    let (first, second) = (one.asked(things).len(), two.asked(things).len());
+    assert_eq!(first + second, 30, "each was asked once");
+    assert!(first >= 10 && second >= 10, "{first} and {second}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_namespace_says_where_its_services_are() -> Result<()> {
     let backend = Backend::start(Setup::default())?;
     let server = start(&[])?;

@@ -30,7 +30,7 @@ impl Provider {
         let modules = match tools::npm(&programs()) {
             Ok(modules) => modules,
             Err(error) => {
-                println!("skipped: {error:#}");
+                bailiwick_testkit::skip(format_args!("{error:#}"));
                 return Ok(None);
             }
         };

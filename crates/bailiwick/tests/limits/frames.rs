@@ -10,12 +10,13 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-const DATA: u8 = 0;
+pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
 pub const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
 
 pub const END_STREAM: u8 = 1;
@@ -113,6 +114,11 @@ impl Frames {
 
     pub async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
         self.write(&encode(kind, flags, stream, payload)).await
+    }
+
+    /// Lets the server send more on a stream, or on the connection (0).
+    pub async fn open_window(&mut self, stream: u32, bytes: u32) {
+        self.send(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes()).await;
     }
 
     /// The next frame; `None` when the connection is closed. Pings and settings are answered on the way.

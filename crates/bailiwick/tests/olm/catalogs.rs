@@ -80,7 +80,7 @@ fn what_is_wrong_with_a_catalog_is_in_its_status() -> Result<()> {
     assert_eq!(source["status"]["connectionState"]["lastObservedState"], "TRANSIENT_FAILURE");
     plane.apply(&catalog_source("olm", "missing", "127.0.0.1:1/no/such:latest"))?;
     let source = status("missing", "RegistryServerError")?;
-    assert!(source["status"]["message"].as_str().is_some_and(|it| it.contains("127.0.0.1:1")), "{source}");
+    assert!(source["status"]["message"].as_str().is_some_and(|it| it.contains("127.0.0.1:1/no/such")), "{source}");
     // It works as soon as it can.
     let image = publish(images.path(), "late", &[Made::new("gadget", "1.0.0")])?;
     plane.apply(&catalog_source("olm", "missing", &image))?;
@@ -90,10 +90,31 @@ fn what_is_wrong_with_a_catalog_is_in_its_status() -> Result<()> {
 }
 
 #[test]
+fn a_catalog_that_was_broken_and_mended_is_back() -> Result<()> {
+    let images = tempfile::tempdir()?;
+    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
+    let plane = Plane::start(images.path())?;
+    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    plane.until_object(("olm", "catalogsource", "made-up"), "ready", ready)?;
+    let has_package = || Ok(plane.get("olm", "packagemanifest", "gadget")?.is_some());
+    plane.until("its package is there", has_package)?;
+    plane.apply(&catalog_source("olm", "made-up", ""))?;
+    plane.until_object(("olm", "catalogsource", "made-up"), "refused", |it| {
+        it["status"]["reason"] == "SpecInvalidError"
+    })?;
+    plane.until("its package is gone", || Ok(!has_package()?))?;
+    // The same image again, of which nothing is new.
+    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    plane.until_object(("olm", "catalogsource", "made-up"), "ready", ready)?;
+    plane.until("its package is back", has_package)
+}
+
+#[test]
 fn catalogs_come_from_addresses_and_config_maps_too() -> Result<()> {
     let images = tempfile::tempdir()?;
     let image = publish(images.path(), "first", &[Made::new("gadget", "1.0.0"), Made::new("widget", "2.0.0")])?;
-    let plane = Plane::start(images.path())?;
+    let layouts = images.path().to_str().expect("a path");
+    let plane = Plane::start_with(&["--with", "olm", "--olm-layout-dir", layouts, "--olm-allow-cidrs", "127.0.0.1"])?;
     plane.apply(&catalog_source("olm", "first", &image))?;
     let first = plane.until_object(("olm", "catalogsource", "first"), "ready", ready)?;
     let address = first["status"]["connectionState"]["address"].as_str().expect("an address").to_owned();

@@ -188,3 +188,63 @@ fn a_namespace_with_operators_can_be_deleted() -> Result<()> {
     assert_eq!(roles, "");
     Ok(())
 }
+
+#[test]
+fn those_who_have_a_namespace_have_the_operators_kinds_in_it() -> Result<()> {
+    let images = tempfile::tempdir()?;
+    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
+    let plane = Plane::start(images.path())?;
+    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    plane.kubectl(&["create", "namespace", "team"])?;
+    for (user, role) in [("ann", "admin"), ("ed", "edit"), ("vi", "view")] {
+        let (role, user) = (format!("--clusterrole={role}"), format!("--user={user}"));
+        plane.kubectl(&["create", "rolebinding", &user[7..], "-n", "team", &role, &user])?;
+    }
+    plane.apply(&subscription("operators", "gadget", "made-up", ""))?;
+    plane.until_phase("operators", "gadget.v1.0.0", "Installing", "DeploymentsNotServed")?;
+    let can = |user: &str, verb: &str, what: &str| {
+        let may = plane.kubectl(&["auth", "can-i", verb, what, "-n", "team", "--as", user]);
+        may.is_ok_and(|said| said.trim() == "yes")
+    };
+    plane.until("the roles have come together", || Ok(can("vi", "list", "gadgets.example.com")))?;
+    plane.until("an administrator may create", || Ok(can("ann", "create", "gadgets.example.com")))?;
+    plane.until("an editor may delete", || Ok(can("ed", "delete", "gadgets.example.com")))?;
+    assert!(!can("vi", "create", "gadgets.example.com") && !can("eve", "list", "gadgets.example.com"));
+    let gadget = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: mine, namespace: team}\nspec: {size: 1}\n";
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), gadget)?;
+    plane.kubectl(&["create", "--as", "ann", "-f", file.path().to_str().expect("a path")])?;
+    // They are the definition's, and stay as long as there can be objects.
+    let role = plane.get("", "clusterrole", "gadgets.example.com-v1-crdview")?.expect("it is there");
+    assert_eq!(role["metadata"]["ownerReferences"][0]["kind"], "CustomResourceDefinition");
+    plane.kubectl(&["delete", "subscription", "gadget", "-n", "operators"])?;
+    plane.kubectl(&["delete", "csv", "gadget.v1.0.0", "-n", "operators", "--timeout=60s"])?;
+    assert!(can("ann", "create", "gadgets.example.com"));
+    plane.kubectl(&["delete", "crd", "gadgets.example.com", "--timeout=60s"])?;
+    plane.until("the roles are gone", || Ok(plane.get("", "clusterrole", "gadgets.example.com-v1-admin")?.is_none()))
+}
+
+#[test]
+fn an_operator_has_a_condition_that_it_may_write() -> Result<()> {
+    let images = tempfile::tempdir()?;
+    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
+    let plane = Plane::start(images.path())?;
+    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    plane.apply(&subscription("operators", "gadget", "made-up", ""))?;
+    plane.until_phase("operators", "gadget.v1.0.0", "Installing", "DeploymentsNotServed")?;
+    let condition = plane.get("operators", "operatorcondition", "gadget.v1.0.0")?.expect("it is there");
+    assert_eq!(condition["spec"]["deployments"], json!(["gadget-operator"]));
+    assert_eq!(condition["spec"]["serviceAccounts"], json!(["gadget"]));
+    let can = |name: &str| {
+        let what = format!("operatorconditions.operators.coreos.com/{name}");
+        let operator = "system:serviceaccount:operators:gadget";
+        let may = plane.kubectl(&["auth", "can-i", "update", &what, "-n", "operators", "--as", operator]);
+        may.is_ok_and(|said| said.trim() == "yes")
+    };
+    assert!(can("gadget.v1.0.0") && !can("another"));
+    plane.kubectl(&["delete", "subscription", "gadget", "-n", "operators"])?;
+    plane.kubectl(&["delete", "csv", "gadget.v1.0.0", "-n", "operators", "--timeout=60s"])?;
+    plane.until("it goes with the version", || {
+        Ok(plane.get("operators", "operatorcondition", "gadget.v1.0.0")?.is_none())
+    })
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use bailiwick_catalog::bundle::{BundleContent, Dependency, render};
 use bailiwick_catalog::fbc::{Catalog, Channel, ChannelEntry, Output, Package, write_catalog};
-use bailiwick_catalog::oci::{BuildOptions, Layout, build_catalog};
+use bailiwick_catalog::oci::{BuildOptions, Image, Layout, build_catalog};
 use serde_json::{Value, json};
 
 /// A bundle that defines `<package>s.example.com`.
@@ -60,6 +60,18 @@ impl Made {
     /// With another definition.
     pub fn defines(mut self, definition: Value) -> Self {
         self.objects[0] = definition;
+        self
+    }
+
+    /// With samples of its kind.
+    pub fn with_samples(mut self, samples: &Value) -> Self {
+        self.csv["metadata"]["annotations"]["alm-examples"] = samples.to_string().into();
+        self
+    }
+
+    /// With other facts in its ClusterServiceVersion's spec.
+    pub fn says(mut self, field: &str, value: Value) -> Self {
+        self.csv["spec"][field] = value;
         self
     }
 
@@ -135,11 +147,25 @@ pub fn catalog_text(bundles: &[Made]) -> Result<String> {
     Ok(write_catalog(&catalog, Output::Json))
 }
 
+/// The image of a catalog.
+pub fn catalog_image(bundles: &[Made]) -> Result<Image> {
+    image_of(&catalog_text(bundles)?)
+}
+
+fn image_of(text: &str) -> Result<Image> {
+    let source = tempfile::tempdir()?;
+    std::fs::write(source.path().join("catalog.json"), text)?;
+    build_catalog(source.path(), &BuildOptions::default()).context("building")
+}
+
 /// Puts a catalog image into a layout below `root` and gives its name.
 pub fn publish(root: &Path, name: &str, bundles: &[Made]) -> Result<String> {
-    let source = tempfile::tempdir()?;
-    std::fs::write(source.path().join("catalog.json"), catalog_text(bundles)?)?;
-    let image = build_catalog(source.path(), &BuildOptions::default()).context("building")?;
+    publish_text(root, name, &catalog_text(bundles)?)
+}
+
+/// The same with the text of a catalog.
+pub fn publish_text(root: &Path, name: &str, text: &str) -> Result<String> {
+    let image = image_of(text)?;
     let layout = root.join(name);
     Layout::new(&layout).write(&image, &["latest".to_owned()]).context("writing")?;
     Ok(format!("oci:{}:latest", layout.display()))

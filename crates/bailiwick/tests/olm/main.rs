@@ -2,10 +2,21 @@
 //! purpose, and the walk-through of OLM's documents with real bundles and a real registry where they are there.
 
 mod catalogs;
+mod cluster;
+mod copies;
+mod end_to_end;
 mod extensions;
+mod front;
+mod groups;
+mod impersonation;
 mod lifecycle;
 mod made_up;
+mod operator_services;
 mod plane;
+mod pulling;
 mod refusals;
+mod registry;
+mod several_servers;
 mod targets;
+mod upkeep;
 mod walkthrough;

@@ -1,9 +1,10 @@
 //! What cannot be installed is explained, and leaves nothing behind.
 
 use anyhow::Result;
+use bailiwick_catalog::fbc::{Output, write_catalog};
 use serde_json::json;
 
-use crate::made_up::{Made, definition, definition_with, publish};
+use crate::made_up::{Made, catalog_text, definition, definition_with, publish, publish_text};
 use crate::plane::{Plane, catalog_source, condition, subscription};
 
 #[test]
@@ -32,6 +33,40 @@ fn what_cannot_be_resolved_is_told_in_plain_words() -> Result<()> {
     plane.until_phase("operators", "app.v0.1.0", "Installing", "DeploymentsNotServed")?;
     let sub = plane.get("operators", "subscription", "app")?.expect("it is there");
     assert!(condition(&sub, "ResolutionFailed").is_none(), "{sub}");
+    Ok(())
+}
+
+#[test]
+fn a_bundle_that_cannot_be_pulled_holds_up_its_own_subscription_only() -> Result<()> {
+    let images = tempfile::tempdir()?;
+    let bundles = [Made::new("base", "1.0.0"), Made::new("app", "0.1.0").requires("base", ">=1.0.0")];
+    let text = catalog_text(&bundles)?;
+    // The manifests of one bundle are in an image that nobody has.
+    let mut catalog = bailiwick_catalog::fbc::load_text(&text)?;
+    for bundle in catalog.bundles.iter_mut().filter(|bundle| bundle.package == "base") {
+        bundle.image = "127.0.0.1:1/no/such:latest".to_owned();
+    }
+    let text = write_catalog(&catalog, Output::Json);
+    let broken = publish_text(images.path(), "broken", &text)?;
+    let whole = publish(images.path(), "whole", &[Made::new("gadget", "1.0.0")])?;
+    let plane = Plane::start(images.path())?;
+    plane.apply(&catalog_source("olm", "broken", &broken))?;
+    plane.apply(&catalog_source("olm", "whole", &whole))?;
+    plane.apply(&subscription("operators", "app", "broken", ""))?;
+    let failed = |name: &str| {
+        plane.until_object(("operators", "subscription", name), "unpacking failed", |sub| {
+            condition(sub, "BundleUnpackFailed").is_some_and(|it| it["message"].to_string().contains("base.v1.0.0"))
+        })
+    };
+    failed("app")?;
+    // They are resolved together, and do not wait for each other.
+    plane.apply(&subscription("operators", "gadget", "whole", ""))?;
+    plane.until_phase("operators", "gadget.v1.0.0", "Installing", "DeploymentsNotServed")?;
+    let sub = plane.get("operators", "subscription", "gadget")?.expect("it is there");
+    assert!(condition(&sub, "BundleUnpackFailed").is_none(), "{sub}");
+    let sub = failed("app")?;
+    assert!(condition(&sub, "BundleUnpacking").is_none(), "{sub}");
+    assert!(plane.get("operators", "csv", "app.v0.1.0")?.is_none());
     Ok(())
 }
 

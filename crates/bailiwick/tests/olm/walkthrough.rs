@@ -3,80 +3,32 @@
 //! Skipped by name where the shared data or docker-registry are not there.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use bailiwick_catalog::bundle::Migration;
 use bailiwick_catalog::fbc::{Catalog, Output, write_catalog};
-use bailiwick_catalog::oci::{
-    BlobCache, BuildOptions, Credentials, Images, Registry, RegistryOptions, build_catalog, build_directory,
-};
+use bailiwick_catalog::oci::{BuildOptions, Images, build_catalog, build_directory};
 use bailiwick_catalog::reference::ImageReference;
 use bailiwick_catalog::render::{Allowed, Renderer};
 use bailiwick_catalog::template::{TemplateKind, render_template};
 use serde_json::json;
 
 use crate::plane::{Plane, condition};
+use crate::registry::{DockerRegistry, Door};
 
 const DATABASE: (&str, &[&str]) = ("percona-server-mongodb-operator", &["1.10.0", "1.11.0", "1.12.0"]);
 const MONITORING: (&str, &[&str]) = ("grafana-operator", &["5.0.0", "5.0.1"]);
 /// Takes snapshots of databases by schedule, in all namespaces.
 const MANAGEMENT: (&str, &[&str]) = ("snapscheduler", &["2.0.0", "2.1.0", "3.0.0"]);
 
-fn data() -> Option<PathBuf> {
+pub fn data() -> Option<PathBuf> {
     let beside = std::env::var_os("BAILIWICK_SHARED").map(PathBuf::from);
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join("shared"));
     let found = above.chain(beside).map(|directory| directory.join("data/olm")).find(|directory| directory.is_dir());
     if found.is_none() {
-        println!("skipped: shared/data/olm is not here");
+        bailiwick_testkit::skip("shared/data/olm is not here");
     }
     found
-}
-
-struct DockerRegistry {
-    child: Child,
-    port: u16,
-    _storage: tempfile::TempDir,
-}
-
-impl Drop for DockerRegistry {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl DockerRegistry {
-    fn start() -> Result<Option<Self>> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let program = std::env::split_paths(&path).map(|it| it.join("docker-registry")).find(|it| it.is_file());
-        let Some(program) = program else {
-            println!("skipped: docker-registry is not installed (cargo xtask setup)");
-            return Ok(None);
-        };
-        let storage = tempfile::tempdir()?;
-        let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        let config = format!(
-            "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n",
-            storage.path().join("data").display()
-        );
-        std::fs::write(storage.path().join("config.yml"), config)?;
-        let child = Command::new(program)
-            .arg("serve")
-            .arg(storage.path().join("config.yml"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let registry = Self { child, port, _storage: storage };
-        for _ in 0..600 {
-            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Ok(Some(registry));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Err(anyhow!("the registry does not start"))
-    }
 }
 
 struct Publisher {
@@ -107,6 +59,7 @@ impl Publisher {
                 allowed: Allowed::BundleImages,
                 migration: Migration::BundleObjectToCsvMetadata,
                 image_template: None,
+                warnings: Vec::new(),
             };
             renderer.render(&[image.to_owned()])
         };
@@ -134,16 +87,14 @@ impl Publisher {
 #[test]
 fn a_platform_is_published_installed_and_upgraded() -> Result<()> {
     let Some(data) = data() else { return Ok(()) };
-    let Some(registry) = DockerRegistry::start()? else { return Ok(()) };
-    let cache = tempfile::tempdir()?;
-    let options = RegistryOptions { plain_http: true, ..RegistryOptions::default() };
-    let images = Images::new(Registry::new(&options, Credentials::default())?, BlobCache::new(cache.path()));
-    let mut publisher = Publisher { images, port: registry.port, data: data.clone() };
+    let Some(registry) = DockerRegistry::start(&Door::Open)? else { return Ok(()) };
+    let mut publisher = Publisher { images: registry.client(&Door::Open)?, port: registry.port, data: data.clone() };
 
     // Story one: the platform team publishes its catalog, with the last version of the database operator to come.
     let first = [(DATABASE.0, &DATABASE.1[..2]), MONITORING, MANAGEMENT];
     let image = publisher.publish(&first)?;
-    let plane = Plane::start_with(&["--with", "olm"])?;
+    // The registry is on this machine, which only its operator may say.
+    let plane = Plane::start_with(&["--with", "olm", "--olm-allow-cidrs", "127.0.0.1"])?;
 
     // Using the catalog: the document's own CatalogSource.
     let manifest = std::fs::read_to_string(data.join("dbaas-catalog/dbaas-catalog.yaml"))?;

@@ -21,9 +21,9 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(test: &str) -> Result<Option<Self>> {
+    fn new() -> Result<Option<Self>> {
         let Ok(library) = tools::find("libfaketime.so.1") else {
-            println!("SKIPPED: {test} (libfaketime is not installed: cargo xtask setup, on Debian)");
+            bailiwick_testkit::skip("libfaketime is not installed: cargo xtask setup, on Debian");
             return Ok(None);
         };
         let clock = Self { place: Place::ordinary()?, library };
@@ -85,7 +85,7 @@ fn version(server: &Server, name: &str) -> Result<u64> {
 
 #[test]
 fn a_clock_that_jumps_ends_what_is_due_and_loses_nothing() -> Result<()> {
-    let Some(mut clock) = Clock::new("a_clock_that_jumps_ends_what_is_due_and_loses_nothing")? else { return Ok(()) };
+    let Some(mut clock) = Clock::new()? else { return Ok(()) };
     let server = clock.serve()?;
     eventually("there is a service account", || {
         Ok(server.get("/api/v1/namespaces/default/serviceaccounts/default")?.0 == 200)

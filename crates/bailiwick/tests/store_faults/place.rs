@@ -62,10 +62,10 @@ impl Place {
     }
 
     /// A place that can mount; `None`, and a line that says so, where the system does not allow it.
-    pub fn with_mounts(test: &str) -> Result<Option<Self>> {
+    pub fn with_mounts() -> Result<Option<Self>> {
         let allowed = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
         if !allowed.as_ref().is_ok_and(|output| output.status.success()) {
-            println!("SKIPPED: {test} (unshare -rm cannot mount here: {allowed:?})");
+            bailiwick_testkit::skip(format_args!("unshare -rm cannot mount here: {allowed:?}"));
             return Ok(None);
         }
         let mut shell = Command::new("unshare");

@@ -58,11 +58,16 @@ async fn owners_take_their_dependents_with_them_and_definitions_their_objects() 
     platform.create(definitions, definition("gears", "Gear")).await;
     let gears = "/projects/p1/apis/example.com/v1/namespaces/default/gears";
     platform.until(gears, |status, _| status == 200).await;
-    platform.create(gears, json!({"apiVersion": "example.com/v1", "kind": "Gear", "metadata": {"name": "g"}})).await;
+    let held = json!({"name": "g", "finalizers": ["example.com/wait"]});
+    platform.create(gears, json!({"apiVersion": "example.com/v1", "kind": "Gear", "metadata": held})).await;
     assert_eq!(
         platform.send(Who::Admin, "DELETE", &format!("{definitions}/gears.example.com"), Value::Null).await.0,
         200
     );
+    let gear = format!("{gears}/g");
+    platform.until(&gear, |_, gear| gear["metadata"]["deletionTimestamp"].is_string()).await;
+    let freed = json!({"metadata": {"finalizers": null}});
+    assert_eq!(platform.send(Who::Admin, "PATCH", &gear, freed).await.0, 200);
     platform.until(&format!("{definitions}/gears.example.com"), |status, _| status == 404).await;
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bailiwick::{ControlPlane, Running};
 use bailiwick_machinery::user::UserInfo;
 use bailiwick_server::Connection;
+use bailiwick_server::http::ResponseBody;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pub enum Who<'a> {
 }
 
 impl Who<'_> {
-    fn connection(self) -> Connection {
+    pub fn connection(self) -> Connection {
         let user = |name: &str, groups: &[&str]| UserInfo {
             name: name.to_owned(),
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),
@@ -103,8 +104,17 @@ impl Platform {
     /// The status of a read that `user` makes as somebody else.
     pub async fn send_as(&self, user: &str, other: &str, group: &str, path: &str) -> u16 {
         let request = http::Request::get(path).header("impersonate-user", other).header("impersonate-group", group);
+        self.answer(Who::User(user), request).await.status().as_u16()
+    }
+
+    /// The answer to a request without a body.
+    pub async fn answer(&self, who: Who<'_>, request: http::request::Builder) -> http::Response<ResponseBody> {
+        let request = match who {
+            Who::Token(token) => request.header("authorization", format!("Bearer {token}")),
+            Who::Admin | Who::User(_) | Who::Nobody => request,
+        };
         let request = request.body(Full::<bytes::Bytes>::default()).expect("a request");
-        self.running.server.handle(request, Arc::new(Who::User(user).connection())).await.status().as_u16()
+        self.running.server.handle(request, Arc::new(who.connection())).await
     }
 
     pub async fn get(&self, path: &str) -> (u16, Value) {

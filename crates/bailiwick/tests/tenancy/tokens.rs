@@ -5,7 +5,12 @@ use serde_json::{Value, json};
 use crate::platform::{GROUP, Platform, Who};
 
 async fn token(platform: &Platform, plane: &str) -> String {
-    let path = format!("{plane}/api/v1/namespaces/default/serviceaccounts/default/token");
+    token_in(platform, plane, "default").await
+}
+
+/// A token of a namespace's default account.
+pub async fn token_in(platform: &Platform, plane: &str, namespace: &str) -> String {
+    let path = format!("{plane}/api/v1/namespaces/{namespace}/serviceaccounts/default/token");
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let issued = platform.create(&path, request).await;
     issued["status"]["token"].as_str().expect("a token").to_owned()

@@ -146,11 +146,11 @@ fn mismatch(value: &Value, wanted: &str) -> String {
 }
 
 /// A manifest as compact JSON: JSON as it is, YAML converted.
-pub(crate) fn manifest_json(data: &[u8]) -> Result<String, String> {
+pub(crate) fn manifest_json(data: Vec<u8>) -> Result<String, String> {
     if data.trim_ascii_start().starts_with(b"{") {
-        return String::from_utf8(data.to_vec()).map_err(|_| "the text is not UTF-8".to_owned());
+        return String::from_utf8(data).map_err(|_| "the text is not UTF-8".to_owned());
     }
-    let mut reader = DocumentReader::new(data);
+    let mut reader = DocumentReader::new(data.as_slice());
     let value = match reader.next_document().map_err(|error| error.to_string())? {
         Some(document) => parse_lenient(&document)?,
         None => Value::Null,

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::apis::{check_owned, provided};
 use super::csv::Csv;
-use crate::fbc::{DocumentReader, Fields, Property, parse_lenient};
+use crate::fbc::{DocumentReader, Fields, ParseError, Property, parse_tolerant};
 use crate::go::{Dialect, append_json, compact_json};
 use crate::property::{self, Gvk, PackageProperty};
 
@@ -38,6 +38,38 @@ pub struct BundleContent {
     pub objects: Vec<Value>,
     pub properties: Vec<Property>,
     pub dependencies: Vec<Dependency>,
+    /// What opm passes over without a word.
+    pub faults: Vec<Fault>,
+}
+
+/// A file of a bundle that cannot be read, or not as it was meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Below the bundle's directory.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    pub message: String,
+    pub effect: Effect,
+}
+
+/// What became of a faulty file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is not part of the bundle.
+    LeftOut,
+    /// It is, as far as it could be read.
+    Read,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self.effect {
+            Effect::LeftOut => " (the file is left out)",
+            Effect::Read => "",
+        };
+        write!(f, "{}, line {}: {}{what}", self.file, self.line, self.message)
+    }
 }
 
 /// What a bundle needs from others, as its `dependencies.yaml` says.
@@ -61,11 +93,13 @@ fn invalid(message: impl Into<String>) -> BundleError {
 
 /// Reads `manifests/` and `metadata/` below a directory.
 pub fn read_directory(root: &Path) -> Result<BundleContent, BundleError> {
-    let mut bundle = BundleContent { objects: read_manifests(&root.join("manifests"))?, ..BundleContent::default() };
-    let csv = bundle.csv().ok_or_else(|| invalid("no csv in bundle"))?;
+    let mut bundle = BundleContent::default();
+    bundle.objects = read_manifests(&root.join("manifests"), &mut bundle.faults)?;
+    let csv = bundle.csv().ok_or_else(|| left_out("no csv in bundle", &bundle.faults))?;
     let name = csv.name().to_owned();
-    check_owned(&provided(&bundle.objects, csv), csv)
-        .map_err(|error| invalid(format!("error checking provided apis in bundle {name}: {error}")))?;
+    check_owned(&provided(&bundle.objects, csv), csv).map_err(|error| {
+        left_out(&format!("error checking provided apis in bundle {name}: {error}"), &bundle.faults)
+    })?;
     bundle.name = name;
     read_metadata(&root.join("metadata"), &mut bundle)?;
     let derived =
@@ -76,16 +110,41 @@ pub fn read_directory(root: &Path) -> Result<BundleContent, BundleError> {
     Ok(bundle)
 }
 
-/// The documents that a file begins with; `None` when it is not readable as one.
-fn first_document(path: &Path) -> Result<Option<Value>, BundleError> {
+/// What opm says, and the files that are the reason, which it does not say.
+fn left_out(message: &str, faults: &[Fault]) -> BundleError {
+    let reasons: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+    invalid(format!("{message}{reasons}"))
+}
+
+/// The document that a file begins with; `None` when it is not readable as one, which is added to the faults.
+fn first_document(path: &Path, faults: &mut Vec<Fault>) -> Result<Option<Value>, BundleError> {
     let at = |error| BundleError::Read { path: path.display().to_string(), error };
     let length = std::fs::metadata(path).map_err(at)?.len();
     if length > MAX_FILE_BYTES {
         return Err(invalid(format!("{}: has more than {MAX_FILE_BYTES} bytes", path.display())));
     }
     let data = std::fs::read(path).map_err(at)?;
-    let document = DocumentReader::new(data.as_slice()).next_document();
-    Ok(document.ok().flatten().and_then(|document| parse_lenient(&document).ok()))
+    let mut parts: Vec<String> =
+        path.components().rev().take(2).map(|it| it.as_os_str().to_string_lossy().into_owned()).collect();
+    parts.reverse();
+    let file = parts.join("/");
+    let mut fault = |error: ParseError, effect| {
+        faults.push(Fault { file: file.clone(), line: error.line, message: error.message, effect });
+    };
+    let mut reader = DocumentReader::new(data.as_slice());
+    let document = match reader.next_document() {
+        Ok(Some(document)) => document,
+        Ok(None) => return Ok(None),
+        Err(error) => {
+            fault(ParseError { line: reader.line(), message: error.to_string() }, Effect::LeftOut);
+            return Ok(None);
+        }
+    };
+    let read = parse_tolerant(&document);
+    if let Some(warning) = read.warning {
+        fault(warning, Effect::Read);
+    }
+    Ok(read.value.map_err(|error| fault(error, Effect::LeftOut)).ok())
 }
 
 /// The files of a directory, by name; directories in it are left out.
@@ -102,14 +161,14 @@ fn files(directory: &Path) -> Result<Vec<(String, std::path::PathBuf)>, BundleEr
     Ok(found)
 }
 
-fn read_manifests(directory: &Path) -> Result<Vec<Value>, BundleError> {
+fn read_manifests(directory: &Path, faults: &mut Vec<Fault>) -> Result<Vec<Value>, BundleError> {
     let mut objects = Vec::new();
     let mut csv_found = false;
     for (name, path) in files(directory)? {
         if name.starts_with('.') {
             continue;
         }
-        let Some(object) = first_document(&path)? else { continue };
+        let Some(object) = first_document(&path, faults)? else { continue };
         // Without a kind it is no manifest.
         if object.get("kind").and_then(Value::as_str).is_none_or(str::is_empty) {
             continue;
@@ -120,7 +179,7 @@ fn read_manifests(directory: &Path) -> Result<Vec<Value>, BundleError> {
         objects.push(object);
     }
     if objects.is_empty() {
-        return Err(invalid("no bundle objects found"));
+        return Err(left_out("no bundle objects found", faults));
     }
     Ok(objects)
 }
@@ -128,7 +187,7 @@ fn read_manifests(directory: &Path) -> Result<Vec<Value>, BundleError> {
 fn read_metadata(directory: &Path, bundle: &mut BundleContent) -> Result<(), BundleError> {
     let mut annotated = false;
     for (_, path) in files(directory)? {
-        let Some(document) = first_document(&path)? else { continue };
+        let Some(document) = first_document(&path, &mut bundle.faults)? else { continue };
         let fields = Fields::of(&document);
         if !annotated {
             let annotations = Fields::of(fields.get("annotations"));
@@ -150,7 +209,7 @@ fn read_metadata(directory: &Path, bundle: &mut BundleContent) -> Result<(), Bun
                 typed_values(fields.list("properties")).map(|(kind, value)| Property { kind, value }).collect();
         }
     }
-    if annotated { Ok(()) } else { Err(invalid("Could not find annotations file")) }
+    if annotated { Ok(()) } else { Err(left_out("Could not find annotations file", &bundle.faults)) }
 }
 
 fn typed_values(list: &[Value]) -> impl Iterator<Item = (String, String)> + '_ {

@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::documents::{Document, DocumentReader};
+use super::documents::{Document, DocumentReader, Form};
 use super::meta::Meta;
 use super::parse::parse_document;
 use super::types::{Catalog, Object};
@@ -35,6 +35,16 @@ pub struct LoadError {
     pub location: Option<Location>,
 }
 
+impl LoadError {
+    /// What went wrong, and where.
+    pub fn located(&self) -> String {
+        match &self.location {
+            Some(at) => format!("{}\n  in {}, line {}", self.message, at.path.display(), at.line),
+            None => self.message.clone(),
+        }
+    }
+}
+
 /// Loads all objects of a directory.
 pub fn load(root: &Path) -> Result<Catalog, LoadError> {
     let objects = for_each_meta(root, Object::new)?;
@@ -43,16 +53,31 @@ pub fn load(root: &Path) -> Result<Catalog, LoadError> {
 
 /// Loads the objects of one stream.
 pub fn load_text(text: &str) -> Result<Catalog, LoadError> {
-    let mut reader = DocumentReader::new(text.as_bytes());
     let mut catalog = Catalog::default();
+    for_each_in_text(text, |meta| Object::new(meta).map(|object| catalog.push(object)))?;
+    Ok(catalog)
+}
+
+/// The documents of one stream.
+pub(crate) fn metas_of_text(text: &str) -> Result<Vec<Meta>, LoadError> {
+    let mut metas = Vec::new();
+    for_each_in_text(text, |meta| {
+        metas.push(meta);
+        Ok(())
+    })?;
+    Ok(metas)
+}
+
+fn for_each_in_text(text: &str, mut take: impl FnMut(Meta) -> Result<(), String>) -> Result<(), LoadError> {
+    let mut reader = DocumentReader::new(text.as_bytes());
     let mut line = 1;
     let at = |line, message| LoadError { message, location: Some(Location { path: PathBuf::from("-"), line }) };
     while let Some(document) = reader.next_document().map_err(|error| at(line, error.to_string()))? {
         line = document.line;
         let value = parse_document(&document).map_err(|error| at(error.line, error.message))?;
-        catalog.push(Meta::new(value).and_then(Object::new).map_err(|message| at(line, message))?);
+        identified(value, document.form).and_then(&mut take).map_err(|message| at(line, message))?;
     }
-    Ok(catalog)
+    Ok(())
 }
 
 /// Calls `make` for every document of a directory, on several threads, and returns what it made in the order of the
@@ -88,6 +113,14 @@ pub fn for_each_meta<T: Send>(
     Ok(made.into_iter().map(|(_, made)| made).collect())
 }
 
+/// Reads the identity of a document. YAML goes through one more library upstream, which says so in its errors.
+fn identified(value: serde_json::Value, form: Form) -> Result<Meta, String> {
+    Meta::of(value, form).map_err(|error| match form {
+        Form::Json => error,
+        Form::Yaml => format!("error unmarshaling JSON: while decoding JSON: {error}"),
+    })
+}
+
 /// What one thread made, by the number of the document.
 struct Part<T> {
     made: Vec<(usize, T)>,
@@ -108,9 +141,9 @@ fn work<T>(source: &Mutex<Source>, make: &impl Fn(Meta) -> Result<T, String>) ->
             }
         };
         drop(taking);
-        let result = parse_document(&document)
-            .map_err(|error| (error.line, error.message))
-            .and_then(|value| Meta::new(value).and_then(make).map_err(|message| (document.line, message)));
+        let result = parse_document(&document).map_err(|error| (error.line, error.message)).and_then(|value| {
+            identified(value, document.form).and_then(make).map_err(|message| (document.line, message))
+        });
         match result {
             Ok(value) => part.made.push((number, value)),
             Err((line, message)) => {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::go::{quote, to_json};
+use super::documents::Form;
+use crate::go::{Dialect, append_json, pretty_json, printed_float, quote, to_json};
 
 /// A document before its schema is looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,20 +20,17 @@ pub struct Meta {
 impl Meta {
     /// Reads the identity of a document.
     pub fn new(body: Value) -> Result<Self, String> {
+        Self::of(body, Form::Json)
+    }
+
+    /// Reads the identity of a document that was written in some form.
+    pub(crate) fn of(body: Value, form: Form) -> Result<Self, String> {
         let fields = match &body {
             Value::Object(fields) => fields,
             Value::Null => {
                 return Ok(Meta { schema: String::new(), package: String::new(), name: String::new(), body });
             }
-            other => {
-                let kind = match other {
-                    Value::Array(_) => "array",
-                    Value::String(_) => "string",
-                    Value::Bool(_) => "bool",
-                    _ => "number",
-                };
-                return Err(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"));
-            }
+            other => return Err(no_object(other, form)),
         };
         refuse_equal_keys(fields)?;
         let schema = identity(fields, "schema")?;
@@ -50,6 +48,28 @@ impl Meta {
         text.push('\n');
         text
     }
+}
+
+/// What opm says about a document that is no object, with an arrow behind what it could not use.
+fn no_object(value: &Value, form: Form) -> String {
+    let mut text = String::new();
+    // What was YAML comes from an encoder that escapes HTML.
+    let dialect = if form == Form::Json { Dialect::Catalog } else { Dialect::Manifest };
+    append_json(&mut text, value, dialect);
+    let (kind, offset) = match value {
+        Value::Array(_) => ("array", 1),
+        Value::String(_) => ("string", text.len()),
+        Value::Bool(_) => ("bool", text.len()),
+        _ => ("number", text.len()),
+    };
+    let shown = match value {
+        Value::Array(_) => format!("[ <== {}", pretty_json(&text, 4).strip_prefix('[').unwrap_or_default()),
+        _ => format!("{text} <=="),
+    };
+    format!(
+        "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}} at offset {offset} (indicated by \
+         <==)\n{shown}"
+    )
 }
 
 fn refuse_equal_keys(fields: &Map<String, Value>) -> Result<(), String> {
@@ -87,25 +107,30 @@ fn printed(value: &Value) -> (String, String) {
         Value::Null => ("%!t(<nil>)".to_owned(), "<nil>".to_owned()),
         Value::Bool(flag) => (flag.to_string(), flag.to_string()),
         Value::Number(_) => {
-            let text = to_json(value);
+            let text = printed_float(value.as_f64().unwrap_or_default());
             (format!("%!t(float64={text})"), text)
         }
         Value::String(text) => (format!("%!t(string={text})"), text.clone()),
         Value::Array(items) => {
-            let (verbs, plains): (Vec<_>, Vec<_>) = items.iter().map(printed).unzip();
+            let (verbs, plains): (Vec<_>, Vec<_>) = items.iter().map(printed_inside).unzip();
             (format!("[{}]", verbs.join(" ")), format!("[{}]", plains.join(" ")))
         }
         Value::Object(fields) => {
             let (verbs, plains): (Vec<_>, Vec<_>) = fields
                 .iter()
                 .map(|(key, value)| {
-                    let (verb, plain) = printed(value);
+                    let (verb, plain) = printed_inside(value);
                     (format!("%!t(string={key}):{verb}"), format!("{key}:{plain}"))
                 })
                 .unzip();
             (format!("map[{}]", verbs.join(" ")), format!("map[{}]", plains.join(" ")))
         }
     }
+}
+
+/// The same inside a list or a map, where nothing is printed as nothing.
+fn printed_inside(value: &Value) -> (String, String) {
+    if value.is_null() { ("<nil>".to_owned(), "<nil>".to_owned()) } else { printed(value) }
 }
 
 #[cfg(test)]

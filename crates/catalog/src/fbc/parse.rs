@@ -33,23 +33,69 @@ pub(crate) fn parse_document(document: &Document) -> Result<Value, ParseError> {
             })
         }
         Form::Yaml => {
-            let decoded = bailiwick_machinery::yaml::decode(text)
-                .map_err(|error| ParseError { line: document.line, message: error.to_string() })?;
+            let at =
+                |message: String| ParseError { line: document.line + line_in(&message).saturating_sub(1), message };
+            let decoded = bailiwick_machinery::yaml::decode(text).map_err(|error| at(error.to_string()))?;
             match decoded.strict_error() {
                 None => Ok(decoded.value),
-                Some(message) => Err(ParseError { line: document.line, message }),
+                Some(message) => Err(at(message)),
             }
         }
     }
 }
 
-/// Reads a document of a bundle, where the last of two equal keys wins: bundles are what they are.
-pub(crate) fn parse_lenient(document: &Document) -> Result<Value, String> {
-    let text = std::str::from_utf8(&document.text).map_err(|_| "the text is not UTF-8".to_owned())?;
-    match document.form {
-        Form::Json => serde_json::from_str(text).map_err(|error| error.to_string()),
-        Form::Yaml => bailiwick_machinery::yaml::decode(text).map(|it| it.value).map_err(|error| error.to_string()),
+/// The line of the document that a message of the YAML parser names; the first if none.
+fn line_in(message: &str) -> usize {
+    let named = message.split_once("line ").map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
+    named.flatten().and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
+/// A document that opm may read although something is wrong with it.
+pub(crate) struct Tolerated {
+    /// What opm reads; the error when it reads nothing.
+    pub value: Result<Value, ParseError>,
+    /// What its author should know: a key that occurs twice, of which the last one counts.
+    pub warning: Option<ParseError>,
+}
+
+/// Reads a document of a bundle or a template, where the last of two equal keys wins: bundles are what they are.
+pub(crate) fn parse_tolerant(document: &Document) -> Tolerated {
+    let refusal = match parse_document(document) {
+        Ok(value) => {
+            let folded = folded_twice(&value).map(|message| ParseError { line: document.line, message });
+            return Tolerated { value: Ok(value), warning: folded };
+        }
+        Err(error) => error,
+    };
+    let Ok(text) = std::str::from_utf8(&document.text) else {
+        return Tolerated { value: Err(refusal), warning: None };
+    };
+    let value = match document.form {
+        Form::Json => serde_json::from_str(text).ok(),
+        Form::Yaml => bailiwick_machinery::yaml::decode(text).ok().map(|it| it.value),
+    };
+    match value {
+        Some(value) => Tolerated { value: Ok(value), warning: Some(refusal) },
+        None => Tolerated { value: Err(refusal), warning: None },
     }
+}
+
+/// Two keys of the document that differ only in case, such as `Stable` and `stable`: only one of them is looked at.
+fn folded_twice(value: &Value) -> Option<String> {
+    let mut seen: Vec<(String, &String)> = Vec::new();
+    for key in value.as_object()?.keys() {
+        let folded = key.to_lowercase();
+        if let Some((_, first)) = seen.iter().find(|(it, _)| *it == folded) {
+            return Some(format!("the keys {} and {} differ only in case", quote(first), quote(key)));
+        }
+        seen.push((folded, key));
+    }
+    None
+}
+
+/// The value of [`parse_tolerant`] alone.
+pub(crate) fn parse_lenient(document: &Document) -> Result<Value, String> {
+    parse_tolerant(document).value.map_err(|error| error.message)
 }
 
 /// Builds a value of whose objects no key occurs twice.
@@ -137,12 +183,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_tolerated_is_told() {
+        let tolerated = |form, text: &str| parse_tolerant(&Document { form, text: text.into(), line: 10 });
+        for (form, text) in [(Form::Json, "{\"a\":1,\n\"a\":2}"), (Form::Yaml, "a: 1\na: 2\n")] {
+            let read = tolerated(form, text);
+            assert_eq!(read.value, Ok(json!({"a": 2})));
+            let warning = read.warning.unwrap();
+            assert_eq!(warning.line, 11);
+            assert!(warning.message.contains("key \"a\" already set in map"), "{}", warning.message);
+        }
+        let read = tolerated(Form::Yaml, "Stable: 1\nstable: 2\n");
+        assert!(read.value.is_ok() && read.warning.unwrap().message.contains("differ only in case"));
+        assert!(tolerated(Form::Yaml, "a: 1\nb: 2\n").warning.is_none());
+        assert_eq!(tolerated(Form::Yaml, "a: 1\nb: [\n").value.unwrap_err().line, 11);
+    }
+
+    #[test]
     fn duplicate_keys_and_bad_bytes_name_their_line() {
         let error = parse(Form::Json, "{\"a\":1,\n\"a\":2}").unwrap_err();
         assert_eq!(error.line, 11);
         assert!(error.message.contains("key \"a\" already set in map"), "{}", error.message);
-        assert!(parse(Form::Yaml, "a: 1\na: 2\n").unwrap_err().message.contains("already set in map"));
+        let error = parse(Form::Yaml, "a: 1\na: 2\n").unwrap_err();
+        assert!(error.message.contains("already set in map"), "{}", error.message);
+        assert_eq!(error.line, 11);
+
         let document = Document { form: Form::Yaml, text: b"a: 1\nb: \xff".to_vec(), line: 3 };
+        assert!(parse_tolerant(&document).value.is_err());
         assert_eq!(parse_document(&document).unwrap_err().line, 4);
     }
 }

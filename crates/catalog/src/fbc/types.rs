@@ -238,7 +238,7 @@ impl FromIterator<Object> for Catalog {
     }
 }
 
-/// The fields of a value that was checked against its type, found in any case.
+/// The fields of a value that was checked against its type, found in any case; of several the last wins, as in Go.
 pub(crate) struct Fields<'v>(Option<&'v Map<String, Value>>);
 
 impl<'v> Fields<'v> {
@@ -251,7 +251,7 @@ impl<'v> Fields<'v> {
         let Some(fields) = self.0 else { return &NULL };
         fields
             .get(name)
-            .or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+            .or_else(|| fields.iter().rfind(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
             .unwrap_or(&NULL)
     }
 
@@ -321,29 +321,45 @@ impl Bundle {
             related_images: related_images.collect(),
             ..Bundle::default()
         };
-        bundle.read_objects().map_err(|error| format!("read bundle objects: {error}"))?;
+        let objects = Objects::read(&bundle.package, &bundle.name, fields.list("properties"))?;
+        (bundle.objects, bundle.csv_json) = (objects.all, objects.csv);
         Ok(bundle)
     }
+}
 
-    /// Unpacks the manifests that the bundle carries as properties.
-    fn read_objects(&mut self) -> Result<(), String> {
+/// The manifests that a bundle carries as properties, as JSON.
+#[derive(Default)]
+pub(crate) struct Objects {
+    pub(crate) all: Vec<String>,
+    /// The ClusterServiceVersion among them, or empty.
+    pub(crate) csv: String,
+}
+
+impl Objects {
+    /// Unpacks them from the list of properties as it stands in a document.
+    pub(crate) fn read(package: &str, name: &str, properties: &[Value]) -> Result<Self, String> {
         use crate::go::quote;
         use crate::property::{BUNDLE_OBJECT, bundle_object};
-        for (i, property) in self.properties.iter().enumerate() {
-            if property.kind != BUNDLE_OBJECT {
+        let mut objects = Objects::default();
+        for (i, property) in properties.iter().enumerate() {
+            let property = Fields::of(property);
+            if property.get("type") != BUNDLE_OBJECT {
                 continue;
             }
-            let context = format!("package {}, bundle {}", quote(&self.package), quote(&self.name));
-            let data = bundle_object(&property.value)
-                .map_err(|error| format!("{context}: parse property at index {i} as bundle object: {error}"))?;
-            let json = crate::bundle::manifest_json(&data)
-                .map_err(|error| format!("{context}: convert bundle object property at index {i} to JSON: {error}"))?;
-            if self.csv_json.is_empty() && crate::bundle::is_csv(&json) {
-                self.csv_json.clone_from(&json);
+            let refused = |what: &str, error: String| {
+                let (package, name) = (quote(package), quote(name));
+                format!("read bundle objects: package {package}, bundle {name}: {what}: {error}")
+            };
+            let data = bundle_object(property.present("value"))
+                .map_err(|error| refused(&format!("parse property at index {i} as bundle object"), error))?;
+            let json = crate::bundle::manifest_json(data)
+                .map_err(|error| refused(&format!("convert bundle object property at index {i} to JSON"), error))?;
+            if objects.csv.is_empty() && crate::bundle::is_csv(&json) {
+                objects.csv.clone_from(&json);
             }
-            self.objects.push(json);
+            objects.all.push(json);
         }
-        Ok(())
+        Ok(objects)
     }
 }
 
@@ -373,6 +389,6 @@ fn properties(fields: &Fields) -> Vec<Property> {
 
 impl<'v> Fields<'v> {
     pub(crate) fn present(&self, name: &str) -> Option<&'v Value> {
-        self.0?.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.0?.iter().rfind(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }

@@ -2,6 +2,8 @@
 //! deprecations; as JSON with four spaces or as YAML documents.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 
 use base64::Engine as _;
 use serde_json::Value;
@@ -20,18 +22,53 @@ pub enum Output {
 /// The whole catalog as text.
 pub fn write_catalog(catalog: &Catalog, output: Output) -> String {
     let mut out = String::new();
-    for (_, mut part) in by_package(catalog) {
-        part.channels.sort_by(|a, b| a.name.cmp(&b.name));
-        part.bundles.sort_by(|a, b| a.name.cmp(&b.name));
-        part.others.sort_by(|a, b| a.schema.cmp(&b.schema));
-        part.packages.iter().for_each(|package| emit(&mut out, &package_json(package), output));
-        part.channels.iter().for_each(|channel| emit(&mut out, &channel_json(channel), output));
-        part.bundles.iter().for_each(|bundle| emit(&mut out, &bundle_json(bundle), output));
-        part.others.iter().for_each(|meta| write_meta(&mut out, meta, output));
-        part.deprecations.iter().for_each(|deprecation| emit(&mut out, &deprecation_json(deprecation), output));
-    }
-    catalog.others.iter().filter(|meta| meta.package.is_empty()).for_each(|meta| write_meta(&mut out, meta, output));
+    by_package(catalog).into_values().for_each(|part| part.write(&mut out, output));
+    write_rest(&mut out, catalog, output);
     out
+}
+
+/// Writes a catalog into a directory that is not there yet or empty: a folder with one file for each package. It is
+/// there as a whole or not at all.
+pub fn write_directory(catalog: &Catalog, root: &Path, output: Output) -> io::Result<()> {
+    let name = match output {
+        Output::Json => "catalog.json",
+        Output::Yaml => "catalog.yaml",
+    };
+    if std::fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(io::Error::other(format!("output dir {:?} must be empty", root.display().to_string())));
+    }
+    let absolute = std::path::absolute(root)?;
+    let parent = absolute.parent().unwrap_or(&absolute);
+    std::fs::create_dir_all(parent)?;
+    let beside = tempfile::tempdir_in(parent)?;
+    for (package, part) in by_package(catalog) {
+        let mut text = String::new();
+        part.write(&mut text, output);
+        let is_one_element = Path::new(package).components().map(|it| it.as_os_str()).eq([package]);
+        if !is_one_element || matches!(package, "." | "..") {
+            let message = format!("invalid package name {package:?}: must be a single local path element");
+            return Err(io::Error::other(message));
+        }
+        std::fs::create_dir(beside.path().join(package))?;
+        std::fs::write(beside.path().join(package).join(name), text)?;
+    }
+    let mut rest = String::new();
+    write_rest(&mut rest, catalog, output);
+    if !rest.is_empty() {
+        std::fs::write(beside.path().join(name), rest)?;
+    }
+    // As any directory of the user, not as a temporary one.
+    std::fs::create_dir_all(root)?;
+    std::fs::set_permissions(beside.path(), std::fs::metadata(root)?.permissions())?;
+    std::fs::rename(beside.path(), root)?;
+    // It has another name now, so there is nothing to remove.
+    let _ = beside.keep();
+    Ok(())
+}
+
+/// What belongs to no package.
+fn write_rest(out: &mut String, catalog: &Catalog, output: Output) {
+    catalog.others.iter().filter(|meta| meta.package.is_empty()).for_each(|meta| write_meta(out, meta, output));
 }
 
 /// Appends an object of an unknown schema.
@@ -46,6 +83,19 @@ struct Part<'c> {
     bundles: Vec<&'c Bundle>,
     others: Vec<&'c Meta>,
     deprecations: Vec<&'c Deprecation>,
+}
+
+impl Part<'_> {
+    fn write(mut self, out: &mut String, output: Output) {
+        self.channels.sort_by(|a, b| a.name.cmp(&b.name));
+        self.bundles.sort_by(|a, b| a.name.cmp(&b.name));
+        self.others.sort_by(|a, b| a.schema.cmp(&b.schema));
+        self.packages.iter().for_each(|package| emit(out, &package_json(package), output));
+        self.channels.iter().for_each(|channel| emit(out, &channel_json(channel), output));
+        self.bundles.iter().for_each(|bundle| emit(out, &bundle_json(bundle), output));
+        self.others.iter().for_each(|meta| write_meta(out, meta, output));
+        self.deprecations.iter().for_each(|deprecation| emit(out, &deprecation_json(deprecation), output));
+    }
 }
 
 /// What belongs to no package is left out, except other objects, which come last.
@@ -178,7 +228,7 @@ pub(super) fn channel_json(channel: &Channel) -> String {
     writer.finish()
 }
 
-pub(super) fn bundle_json(bundle: &Bundle) -> String {
+pub(crate) fn bundle_json(bundle: &Bundle) -> String {
     let mut writer = Writer::new(schema::BUNDLE);
     writer.text_unless_empty("name", &bundle.name);
     writer.text_unless_empty("package", &bundle.package);

@@ -74,40 +74,73 @@ fn append_float(out: &mut String, value: f64) {
     }
 }
 
+/// A float as Go's `%v` prints it: with an exponent, of two digits at least, from a million on and below 0.0001.
+pub fn printed_float(value: f64) -> String {
+    let scientific = format!("{value:e}");
+    match scientific.split_once('e').map(|(digits, exponent)| (digits, exponent.parse::<i32>().unwrap_or_default())) {
+        Some((digits, exponent)) if !(-4..6).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        _ => value.to_string(),
+    }
+}
+
 /// Appends a text in quotes, as catalogs have it.
 pub fn append_string(out: &mut String, text: &str) {
     append_text(out, text, Dialect::Catalog);
 }
 
-/// Appends a text in quotes.
+/// Bytes at which a text may have to be escaped: U+2028 and U+2029 begin with the last one.
+const SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        special[control] = true;
+        control += 1;
+    }
+    special[b'"' as usize] = true;
+    special[b'\\' as usize] = true;
+    special[b'<' as usize] = true;
+    special[b'>' as usize] = true;
+    special[b'&' as usize] = true;
+    special[0xe2] = true;
+    special
+};
+
+/// Appends a text in quotes. Manifests are long texts with little to escape, so it is looked at by bytes.
 pub fn append_text(out: &mut String, text: &str, dialect: Dialect) {
+    out.reserve(text.len() + 2);
     out.push('"');
     let mut written = 0;
-    for (at, c) in text.char_indices() {
-        let escape = match c {
-            '"' => "\\\"",
-            '\\' => "\\\\",
-            '\u{8}' => "\\b",
-            '\u{c}' => "\\f",
-            '\n' => "\\n",
-            '\r' => "\\r",
-            '\t' => "\\t",
-            '\u{2028}' => "\\u2028",
-            '\u{2029}' => "\\u2029",
-            '<' if dialect == Dialect::Manifest => "\\u003c",
-            '>' if dialect == Dialect::Manifest => "\\u003e",
-            '&' if dialect == Dialect::Manifest => "\\u0026",
-            '\0'..='\u{1f}' => {
-                out.push_str(text.get(written..at).unwrap_or_default());
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-                written = at + 1;
-                continue;
+    for (at, byte) in text.bytes().enumerate() {
+        if !SPECIAL.get(usize::from(byte)).copied().unwrap_or_default() {
+            continue;
+        }
+        let rest = text.as_bytes().get(at..).unwrap_or_default();
+        let control;
+        let (escape, length) = match rest {
+            [b'"', ..] => ("\\\"", 1),
+            [b'\\', ..] => ("\\\\", 1),
+            [0x08, ..] => ("\\b", 1),
+            [0x0c, ..] => ("\\f", 1),
+            [b'\n', ..] => ("\\n", 1),
+            [b'\r', ..] => ("\\r", 1),
+            [b'\t', ..] => ("\\t", 1),
+            [0xe2, 0x80, 0xa8, ..] => ("\\u2028", 3),
+            [0xe2, 0x80, 0xa9, ..] => ("\\u2029", 3),
+            [b'<', ..] if dialect == Dialect::Manifest => ("\\u003c", 1),
+            [b'>', ..] if dialect == Dialect::Manifest => ("\\u003e", 1),
+            [b'&', ..] if dialect == Dialect::Manifest => ("\\u0026", 1),
+            [0..=0x1f, ..] => {
+                control = format!("\\u{byte:04x}");
+                (control.as_str(), 1)
             }
             _ => continue,
         };
         out.push_str(text.get(written..at).unwrap_or_default());
         out.push_str(escape);
-        written = at + c.len_utf8();
+        written = at + length;
     }
     out.push_str(text.get(written..).unwrap_or_default());
     out.push('"');
@@ -193,6 +226,24 @@ mod tests {
             (json!(1234567.5), "1234567.5"),
         ] {
             assert_eq!(to_json(&value), text);
+        }
+    }
+
+    #[test]
+    fn floats_are_printed_as_go_prints_them() {
+        for (value, text) in [
+            (5.0, "5"),
+            (-0.5, "-0.5"),
+            (0.0, "0"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (999999.0, "999999"),
+            (1e6, "1e+06"),
+            (9007199254740992.0, "9.007199254740992e+15"),
+            (1e21, "1e+21"),
+            (1e-300, "1e-300"),
+        ] {
+            assert_eq!(printed_float(value), text);
         }
     }
 

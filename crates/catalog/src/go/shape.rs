@@ -5,7 +5,7 @@
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
-use super::json::{Dialect, append_json, append_text};
+use super::json::{Dialect, append_json, append_text, printed_float};
 
 /// A type.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub enum Shape {
     Bytes,
     /// Kept as it is.
     Raw,
+    /// Of a type, by name, that reads itself.
+    Opaque(&'static str),
     Struct(&'static Struct),
     List(&'static Shape),
     /// Of text to a type.
@@ -56,7 +58,7 @@ impl Shape {
 
     fn go_type(self) -> String {
         match self {
-            Shape::Text(name) | Shape::Int(name) => name.to_owned(),
+            Shape::Text(name) | Shape::Int(name) | Shape::Opaque(name) => name.to_owned(),
             Shape::Bool => "bool".to_owned(),
             Shape::Bytes => "[]uint8".to_owned(),
             Shape::Raw => "json.RawMessage".to_owned(),
@@ -72,7 +74,7 @@ impl Shape {
             Shape::Text(_) => out.push_str("\"\""),
             Shape::Bool => out.push_str("false"),
             Shape::Int(_) => out.push('0'),
-            Shape::Bytes | Shape::Raw | Shape::List(_) | Shape::Map(_) => out.push_str("null"),
+            Shape::Bytes | Shape::Raw | Shape::Opaque(_) | Shape::List(_) | Shape::Map(_) => out.push_str("null"),
             Shape::Struct(shape) => append_struct(out, &Map::new(), shape, Dialect::Catalog),
         }
     }
@@ -88,6 +90,29 @@ fn lookup<'v>(fields: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
             .find(|(key, _)| key.len() == name.len() && key.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
             .or(exact),
+    }
+}
+
+/// Numbers and booleans where a type wants texts become texts, as upstream's YAML library has it.
+pub fn scalars_to_texts(value: &mut Value, shape: Shape) {
+    match (shape, value) {
+        (Shape::Text(_), value) => match value {
+            Value::Number(number) if number.is_f64() => {
+                *value = printed_float(number.as_f64().unwrap_or_default()).into();
+            }
+            Value::Number(_) | Value::Bool(_) => *value = value.to_string().into(),
+            _ => {}
+        },
+        (Shape::List(item), Value::Array(items)) => items.iter_mut().for_each(|it| scalars_to_texts(it, *item)),
+        (Shape::Map(item), Value::Object(fields)) => fields.values_mut().for_each(|it| scalars_to_texts(it, *item)),
+        (Shape::Struct(shape), Value::Object(fields)) => {
+            for (key, value) in fields {
+                if let Some(field) = shape.fields.iter().find(|field| field.name.eq_ignore_ascii_case(key)) {
+                    scalars_to_texts(value, field.shape);
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -117,9 +142,10 @@ struct Checker {
 impl Checker {
     fn check(&mut self, value: &Value, shape: Shape) -> Result<(), String> {
         match (shape, value) {
-            (_, Value::Null) | (Shape::Raw, _) | (Shape::Text(_), Value::String(_)) | (Shape::Bool, Value::Bool(_)) => {
-                Ok(())
-            }
+            (_, Value::Null)
+            | (Shape::Raw | Shape::Opaque(_), _)
+            | (Shape::Text(_), Value::String(_))
+            | (Shape::Bool, Value::Bool(_)) => Ok(()),
             (Shape::Int(_), Value::Number(number)) if number.is_i64() => Ok(()),
             (Shape::Int(_), Value::Number(number)) => Err(self.mismatch(&format!("number {number}"), shape)),
             (Shape::Bytes, Value::String(text)) => match base64_decode(text) {

@@ -1,9 +1,11 @@
 //! What of a catalog's objects the graph needs. Bundles are the bulk of a catalog; of each only its name, image and
 //! version stay.
 
-use crate::fbc::{BUNDLE, Bundle, Catalog, Channel, Deprecation, Fields, Meta, Object, Package, RelatedImage, schema};
+use crate::fbc::{
+    BUNDLE, Bundle, Catalog, Channel, Deprecation, Fields, Meta, Object, Objects, Package, RelatedImage, schema,
+};
 use crate::go::{Shape, check, quote};
-use crate::property::{self, Properties};
+use crate::property::{Order, Properties};
 use crate::reference::ImageReference;
 use crate::version::{Release, Version, VersionRelease};
 
@@ -34,9 +36,8 @@ pub struct BundleFacts {
 impl Fact {
     /// Reads a document.
     pub fn new(meta: Meta) -> Result<Self, String> {
-        if meta.schema == schema::BUNDLE && !has_objects(&meta) {
-            check(&meta.body, Shape::Struct(&BUNDLE)).map_err(|error| format!("parse bundle: {error}"))?;
-            return Ok(Fact::Bundle(BundleFacts::of_body(&meta)));
+        if meta.schema == schema::BUNDLE {
+            return Fact::of_bundle(&meta, Order::Written);
         }
         Ok(match Object::new(meta)? {
             Object::Package(package) => Fact::Package(package),
@@ -45,6 +46,11 @@ impl Fact {
             Object::Deprecation(deprecation) => Fact::Deprecation(deprecation),
             Object::Other(_) => Fact::Other,
         })
+    }
+
+    /// Reads a bundle.
+    pub(crate) fn of_bundle(meta: &Meta, order: Order) -> Result<Self, String> {
+        BundleFacts::of_document(meta, &Properties::of_document(meta, order), order).map(Fact::Bundle)
     }
 
     /// All facts of a catalog.
@@ -57,45 +63,60 @@ impl Fact {
     }
 }
 
-fn has_objects(meta: &Meta) -> bool {
-    let mut kinds = Fields::of(&meta.body).list("properties").iter().map(|it| Fields::of(it).get("type"));
-    kinds.any(|kind| kind == property::BUNDLE_OBJECT)
-}
-
 impl BundleFacts {
     /// Of a bundle in memory.
     pub fn new(bundle: &Bundle) -> Self {
         let properties = Properties::parse(&bundle.properties);
         let images = bundle.related_images.iter().map(|RelatedImage { image, .. }| image.as_str());
-        let version = check_bundle(&bundle.package, &bundle.name, &bundle.image, images, properties);
-        let display_name = serde_json::from_str::<serde_json::Value>(&bundle.csv_json).unwrap_or_default();
-        let display_name = display_name.pointer("/spec/displayName").and_then(|it| it.as_str()).unwrap_or_default();
         BundleFacts {
             name: bundle.name.clone(),
             package: bundle.package.clone(),
             image: bundle.image.clone(),
-            version,
+            version: check_bundle(&bundle.package, &bundle.name, &bundle.image, images, &properties),
             has_objects: !bundle.objects.is_empty(),
-            display_name: display_name.to_owned(),
+            display_name: display_name(&bundle.csv_json),
         }
     }
 
-    fn of_body(meta: &Meta) -> Self {
+    /// Of a document, without making a bundle of it.
+    pub(crate) fn of_document(
+        meta: &Meta,
+        properties: &Result<Properties, String>,
+        order: Order,
+    ) -> Result<Self, String> {
+        check(&meta.body, Shape::Struct(&BUNDLE)).map_err(|error| format!("parse bundle: {error}"))?;
         let fields = Fields::of(&meta.body);
+        let objects = Objects::read(&meta.package, &meta.name, fields.list("properties"))?;
         let image = fields.text("image");
         let related = fields.list("relatedImages").iter();
-        let related = related.map(|related| Fields::of(related).get("image").as_str().unwrap_or_default());
-        let properties = Properties::parse_list(fields.list("properties"));
-        let version = check_bundle(&meta.package, &meta.name, &image, related, properties);
-        BundleFacts {
+        let mut related: Vec<&str> =
+            related.map(|related| Fields::of(related).get("image").as_str().unwrap_or_default()).collect();
+        if order == Order::Rendered {
+            related.sort_unstable();
+        }
+        Ok(BundleFacts {
             name: meta.name.clone(),
             package: meta.package.clone(),
+            version: check_bundle(&meta.package, &meta.name, &image, related.into_iter(), properties),
             image,
-            version,
-            has_objects: false,
-            display_name: String::new(),
-        }
+            has_objects: !objects.all.is_empty(),
+            display_name: display_name(&objects.csv),
+        })
     }
+}
+
+/// What a ClusterServiceVersion is called, without building all of it.
+fn display_name(csv: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Shown {
+        spec: Spec,
+    }
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        display_name: String,
+    }
+    serde_json::from_str::<Shown>(csv).map(|csv| csv.spec.display_name).unwrap_or_default()
 }
 
 fn check_bundle<'a>(
@@ -103,9 +124,10 @@ fn check_bundle<'a>(
     name: &str,
     image: &str,
     related: impl Iterator<Item = &'a str>,
-    properties: Result<Properties, String>,
+    properties: &Result<Properties, String>,
 ) -> Result<VersionRelease, String> {
-    let properties = properties.map_err(|error| format!("parse properties for bundle {}: {error}", quote(name)))?;
+    let properties =
+        properties.as_ref().map_err(|error| format!("parse properties for bundle {}: {error}", quote(name)))?;
     let [found] = properties.packages.as_slice() else {
         let count = properties.packages.len();
         return Err(format!(

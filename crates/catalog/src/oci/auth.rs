@@ -64,12 +64,25 @@ impl Credentials {
         Ok(Credentials { files: vec![serde_json::from_str(text)?] })
     }
 
-    pub(super) fn for_registry(&self, domain: &str) -> Option<Login> {
-        self.files.iter().find_map(|file| file.login(domain))
+    /// The login for a repository: the one kept for the longest part of its name, as Podman and pull secrets have them,
+    /// or the registry's.
+    pub(super) fn for_repository(&self, domain: &str, path: &str) -> Option<Login> {
+        self.files.iter().find_map(|file| file.login_for_path(domain, path).or_else(|| file.login(domain)))
     }
 }
 
 impl DockerConfig {
+    fn login_for_path(&self, domain: &str, path: &str) -> Option<Login> {
+        let mut name = format!("{domain}/{path}");
+        while name.len() > domain.len() {
+            if let Some(login) = self.auths.get(&name).and_then(Auth::login) {
+                return Some(login);
+            }
+            name.truncate(name.rfind('/')?);
+        }
+        None
+    }
+
     fn login(&self, domain: &str) -> Option<Login> {
         let names: &[&str] = match domain {
             "docker.io" => &["https://index.docker.io/v1/", "index.docker.io", "docker.io"],
@@ -79,12 +92,19 @@ impl DockerConfig {
             if let Some(helper) = self.cred_helpers.get(*name) {
                 return ask_helper(helper, name);
             }
-            let with_scheme = format!("https://{name}");
-            let auth = self.auths.get(*name).or_else(|| self.auths.get(&with_scheme));
+            let spelt = |(key, _): &(&String, &Auth)| registry_of(key) == registry_of(name);
+            let auth = self.auths.get(*name).or_else(|| self.auths.iter().find(spelt).map(|(_, auth)| auth));
             let stored = auth.and_then(Auth::login);
             stored.or_else(|| self.creds_store.as_ref().and_then(|helper| ask_helper(helper, name)))
         })
     }
+}
+
+/// The registry that a key of `auths` names: `https://quay.io/v1/` and `quay.io/` are `quay.io`.
+fn registry_of(key: &str) -> &str {
+    let key = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
+    let key = key.trim_end_matches('/');
+    key.strip_suffix("/v1").or_else(|| key.strip_suffix("/v2")).unwrap_or(key)
 }
 
 impl Auth {
@@ -137,9 +157,23 @@ mod tests {
         let text = r#"{"auths": {"quay.io": {"auth": "dXNlcjpwYTpzcw=="}, "https://index.docker.io/v1/": {"identitytoken": "t"}}}"#;
         let credentials = Credentials::from_text(text).unwrap();
         let password = Login::Password("user".to_owned(), "pa:ss".to_owned());
-        assert!(credentials.for_registry("quay.io") == Some(password));
-        assert!(credentials.for_registry("docker.io") == Some(Login::Token("t".to_owned())));
-        assert!(credentials.for_registry("ghcr.io").is_none());
+        assert!(credentials.for_repository("quay.io", "org/catalog") == Some(password));
+        assert!(credentials.for_repository("docker.io", "library/x") == Some(Login::Token("t".to_owned())));
+        assert!(credentials.for_repository("ghcr.io", "x").is_none());
         assert!(!format!("{credentials:?}").contains("dXNl"));
+    }
+
+    #[test]
+    fn the_login_for_the_longest_part_of_a_name_counts() {
+        let text = r#"{"auths": {"quay.io/org": {"identitytoken": "org"}, "quay.io/org/team": {"identitytoken": "team"},
+            "https://quay.io/v1/": {"identitytoken": "all"}}}"#;
+        let credentials = Credentials::from_text(text).unwrap();
+        let token = |path: &str| match credentials.for_repository("quay.io", path) {
+            Some(Login::Token(token)) => token,
+            _ => String::new(),
+        };
+        assert_eq!(token("org/team/catalog"), "team");
+        assert_eq!(token("org/catalog"), "org");
+        assert_eq!(token("organization/catalog"), "all");
     }
 }

@@ -68,7 +68,7 @@ impl Images {
 
     /// What tells the content of an image: the digest of its configuration, which names its layers.
     pub fn identity(&self, reference: &str) -> Result<String, String> {
-        let named = |error: &dyn std::fmt::Display| format!("failed to pull image {}: {error}", quote(reference));
+        let named = |error: &dyn std::fmt::Display| failed("pull", reference, error);
         let transport = Transport::parse(reference).map_err(|error| named(&error))?;
         let manifest = self.manifest(&transport).map_err(|error| named(&error))?;
         manifest.config.map(|config| config.digest).ok_or_else(|| named(&"the manifest has no configuration"))
@@ -101,10 +101,19 @@ impl Images {
     }
 }
 
+/// A refusal that says what else may have been meant: directories are named where images are.
+fn failed(verb: &str, reference: &str, error: &dyn std::fmt::Display) -> String {
+    let first = reference.split('/').next().unwrap_or_default();
+    let names_registry = reference.starts_with("oci:") || first == "localhost" || first.contains(['.', ':']);
+    let is_path = reference.starts_with(['.', '/', '~']) || reference.ends_with('/');
+    let hint =
+        if verb == "pull" && (is_path || !names_registry) { " (and there is no directory of this name)" } else { "" };
+    format!("failed to {verb} image {}: {error}{hint}", quote(reference))
+}
+
 impl ImageSource for Images {
     fn unpack(&mut self, reference: &str) -> Result<Unpacked, String> {
-        let named =
-            |verb: &str, error: &dyn std::fmt::Display| format!("failed to {verb} image {}: {error}", quote(reference));
+        let named = |verb: &str, error: &dyn std::fmt::Display| failed(verb, reference, error);
         let transport = Transport::parse(reference).map_err(|error| named("pull", &error))?;
         let (manifest, config, layers) = self.parts(&transport).map_err(|error| named("pull", &error))?;
         let labels = config.config.labels;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use reqwest::StatusCode;
@@ -13,6 +13,7 @@ use reqwest::header::{self, HeaderMap};
 use super::auth::{Credentials, Login};
 use super::blobs::BlobCache;
 use super::digest::{Digest, DigestWriter};
+use super::guard::Guard;
 use super::manifest::{ACCEPT, Descriptor, Manifest};
 use crate::reference::ImageReference;
 
@@ -47,12 +48,19 @@ pub struct RegistryOptions {
     pub skip_tls_verify: bool,
     /// A certificate authority, as PEM.
     pub ca: Option<Vec<u8>>,
+    /// Judges every address, where strangers name registries. Proxies of the environment are then not used: they would
+    /// call what we may not.
+    pub guard: Option<Guard>,
 }
 
 /// The client; tokens are kept for as long as it lives.
 pub struct Registry {
-    http: Client,
+    /// Made for the first request: most commands on directories need none, and its certificates take memory.
+    http: OnceLock<Client>,
+    skip_tls_verify: bool,
+    authorities: Vec<reqwest::Certificate>,
     scheme: &'static str,
+    guard: Option<Guard>,
     credentials: Credentials,
     /// What worked, by registry and scope.
     authorizations: Mutex<HashMap<(String, String), String>>,
@@ -61,23 +69,41 @@ pub struct Registry {
 impl Registry {
     /// Makes a client.
     pub fn new(options: &RegistryOptions, credentials: Credentials) -> Result<Self, OciError> {
-        let invalid = |error: reqwest::Error| OciError::Invalid {
-            reference: "registry client".to_owned(),
-            message: error.to_string(),
+        let authorities = match &options.ca {
+            Some(ca) => reqwest::Certificate::from_pem_bundle(ca).map_err(|error| no_client(&error))?,
+            None => Vec::new(),
         };
+        if options.ca.is_some() && authorities.is_empty() {
+            return Err(no_client(&"the certificate authority has no certificate in PEM"));
+        }
+        Ok(Registry {
+            http: OnceLock::new(),
+            skip_tls_verify: options.skip_tls_verify,
+            authorities,
+            scheme: if options.plain_http { "http" } else { "https" },
+            guard: options.guard.clone(),
+            credentials,
+            authorizations: Mutex::default(),
+        })
+    }
+
+    fn http(&self) -> Result<&Client, OciError> {
+        if let Some(http) = self.http.get() {
+            return Ok(http);
+        }
         let mut builder = Client::builder()
             .user_agent(concat!("bailiwick/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(None)
-            .danger_accept_invalid_certs(options.skip_tls_verify);
-        if let Some(ca) = &options.ca {
-            for certificate in reqwest::Certificate::from_pem_bundle(ca).map_err(invalid)? {
-                builder = builder.add_root_certificate(certificate);
-            }
+            .danger_accept_invalid_certs(self.skip_tls_verify);
+        for authority in &self.authorities {
+            builder = builder.add_root_certificate(authority.clone());
         }
-        let scheme = if options.plain_http { "http" } else { "https" };
-        let http = builder.build().map_err(invalid)?;
-        Ok(Registry { http, scheme, credentials, authorizations: Mutex::default() })
+        if let Some(guard) = &self.guard {
+            builder = builder.no_proxy().dns_resolver(Arc::new(guard.clone())).redirect(guard.redirects());
+        }
+        let made = builder.build().map_err(|error| no_client(&error))?;
+        Ok(self.http.get_or_init(|| made))
     }
 
     fn url(&self, reference: &ImageReference, rest: &str) -> String {
@@ -93,18 +119,17 @@ impl Registry {
         scope: &str,
         request: impl Fn(&Client) -> RequestBuilder,
     ) -> Result<Response, OciError> {
-        let transport =
-            |error: reqwest::Error| OciError::Transport { reference: reference.to_string(), error: sources(&error) };
         let key = (reference.domain.clone(), format!("repository:{}:{scope}", reference.path));
         let known = self.authorizations.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
+        let http = self.http()?;
         let authorized = |authorization: &Option<String>| {
-            let request = request(&self.http);
+            let request = request(http);
             match authorization {
                 Some(value) => request.header(header::AUTHORIZATION, value),
                 None => request,
             }
         };
-        let response = authorized(&known).send().map_err(transport)?;
+        let response = self.execute(reference, authorized(&known))?;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
@@ -115,7 +140,17 @@ impl Registry {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .insert(key, authorization.clone());
-        authorized(&Some(authorization)).send().map_err(transport)
+        self.execute(reference, authorized(&Some(authorization)))
+    }
+
+    /// Sends a request where it may go.
+    fn execute(&self, reference: &ImageReference, request: RequestBuilder) -> Result<Response, OciError> {
+        let failed = |error: String| OciError::Transport { reference: reference.to_string(), error };
+        let request = request.build().map_err(|error| failed(sources(&error.without_url())))?;
+        if let Some(guard) = &self.guard {
+            guard.check_url(request.url()).map_err(|error| failed(error.to_string()))?;
+        }
+        self.http()?.execute(request).map_err(|error| failed(sources(&error.without_url())))
     }
 
     /// Answers a challenge.
@@ -125,7 +160,7 @@ impl Registry {
         scope: &str,
         headers: &HeaderMap,
     ) -> Result<Option<String>, OciError> {
-        let login = self.credentials.for_registry(&reference.domain);
+        let login = self.credentials.for_repository(&reference.domain, &reference.path);
         let challenge = headers.get(header::WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (kind, parameters) = challenge.split_once(' ').unwrap_or((challenge, ""));
         if kind.eq_ignore_ascii_case("basic") {
@@ -141,32 +176,32 @@ impl Registry {
         if let Some(service) = parameters.get("service") {
             query.push(("service", service.clone()));
         }
+        let http = self.http()?;
         let request = match login {
             Some(Login::Token(token)) => {
                 query.extend([("grant_type", "refresh_token".to_owned()), ("refresh_token", token)]);
                 query.push(("client_id", "bailiwick".to_owned()));
-                self.http.post(realm).form(&query)
+                http.post(realm).form(&query)
             }
             Some(Login::Password(user, password)) => {
-                self.http.get(realm).query(&query).header(header::AUTHORIZATION, basic(&user, &password))
+                http.get(realm).query(&query).header(header::AUTHORIZATION, basic(&user, &password))
             }
-            None => self.http.get(realm).query(&query),
+            None => http.get(realm).query(&query),
         };
-        #[derive(serde::Deserialize)]
-        struct Answer {
-            #[serde(alias = "access_token")]
-            token: String,
-        }
         let transport = |error: reqwest::Error| OciError::Transport {
             reference: reference.to_string(),
             error: sources(&error.without_url()),
         };
-        let response = request.send().map_err(transport)?;
+        let response = self.execute(reference, request)?;
         if !response.status().is_success() {
             return Err(refused(reference, response));
         }
-        let answer: Answer = response.json().map_err(transport)?;
-        Ok(Some(format!("Bearer {}", answer.token)))
+        let answer: TokenAnswer = response.json().map_err(transport)?;
+        let unusable = || OciError::Transport {
+            reference: reference.to_string(),
+            error: "the registry's token service answered without a token".to_owned(),
+        };
+        Ok(Some(format!("Bearer {}", answer.into_token().ok_or_else(unusable)?)))
     }
 
     /// The manifest of an image, or of the index it has, and its digest.
@@ -241,14 +276,29 @@ impl Registry {
     ) -> Result<PathBuf, OciError> {
         let mut partial = cache.partial(digest)?;
         let at = |error| OciError::File { path: cache.path_of(digest), error };
-        let have = partial.seek(SeekFrom::End(0)).map_err(at)?;
+        let broken = |error: String| OciError::Transport { reference: reference.to_string(), error };
+        // Another process may be at it; then it is here when that one is done.
+        partial.lock().map_err(at)?;
+        if let Some(path) = cache.get(digest) {
+            return Ok(path);
+        }
+        let mut have = partial.seek(SeekFrom::End(0)).map_err(at)?;
+        if have >= descriptor.size {
+            // Nothing is left to ask for, and yet it was not found right.
+            partial.set_len(0).map_err(at)?;
+            have = 0;
+        }
         let url = self.url(reference, &format!("blobs/{digest}"));
         let mut response = self.send(reference, "pull", |http| {
             let request = http.get(&url).timeout(READ_TIMEOUT * 10);
             if have > 0 { request.header(header::RANGE, format!("bytes={have}-")) } else { request }
         })?;
         let resumed = response.status() == StatusCode::PARTIAL_CONTENT;
-        if !response.status().is_success() && response.status() != StatusCode::RANGE_NOT_SATISFIABLE {
+        if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+            partial.set_len(0).map_err(at)?;
+            return Err(broken(format!("{digest}: the registry does not go on where the download stopped")));
+        }
+        if !response.status().is_success() {
             return Err(refused(reference, response));
         }
         if !resumed {
@@ -260,24 +310,20 @@ impl Registry {
             rehash(&mut writer, have).map_err(at)?;
         }
         // One byte more than announced is enough to know.
-        let limit = (descriptor.size + 1).saturating_sub(writer.length);
+        let limit = descriptor.size.saturating_add(1).saturating_sub(writer.length);
         let mut buffer = vec![0; 64 * 1024];
         let mut body = response.by_ref().take(limit);
         loop {
-            let read = body.read(&mut buffer).map_err(|error| OciError::Transport {
-                reference: reference.to_string(),
-                error: format!("{digest}: {error}"),
-            })?;
+            let read = body.read(&mut buffer).map_err(|error| broken(format!("{digest}: {error}")))?;
             if read == 0 {
                 break;
             }
             writer.write_all(buffer.get(..read).unwrap_or_default()).map_err(at)?;
         }
-        let (file, found, length) = writer.finish();
-        drop(file);
+        // The file is locked until it has its name.
+        let (_file, found, length) = writer.finish();
         if length < descriptor.size {
-            let error = format!("{digest}: {length} of {} bytes arrived", descriptor.size);
-            return Err(OciError::Transport { reference: reference.to_string(), error });
+            return Err(broken(format!("{digest}: {length} of {} bytes arrived", descriptor.size)));
         }
         if &found != digest {
             cache.discard(digest);
@@ -376,6 +422,10 @@ fn sources(error: &dyn std::error::Error) -> String {
     text
 }
 
+fn no_client(error: &dyn std::fmt::Display) -> OciError {
+    OciError::Invalid { reference: "registry client".to_owned(), message: error.to_string() }
+}
+
 fn invalid(reference: &ImageReference, message: &str) -> OciError {
     OciError::Invalid { reference: reference.to_string(), message: message.to_owned() }
 }
@@ -394,6 +444,19 @@ fn refused(reference: &ImageReference, response: Response) -> OciError {
     let message = parsed.pointer("/errors/0/message").and_then(|it| it.as_str()).unwrap_or_default();
     let detail = if message.is_empty() { String::new() } else { format!(" ({message})") };
     OciError::Refused { reference: reference.to_string(), status, detail }
+}
+
+/// What a token service answers. Docker Hub and others say the token twice, under both names.
+#[derive(serde::Deserialize)]
+struct TokenAnswer {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl TokenAnswer {
+    fn into_token(self) -> Option<String> {
+        [self.token, self.access_token].into_iter().flatten().find(|token| !token.is_empty())
+    }
 }
 
 #[cfg(test)]

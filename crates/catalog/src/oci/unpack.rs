@@ -42,7 +42,7 @@ pub fn unpack_layer(
     root: &Path,
     wanted: &dyn Fn(&Path) -> bool,
 ) -> Result<(), UnpackError> {
-    let limit = MAX_LAYER_BYTES.min((compressed_bytes * MAX_RATIO).max(RATIO_FREE_BYTES));
+    let limit = MAX_LAYER_BYTES.min(compressed_bytes.saturating_mul(MAX_RATIO).max(RATIO_FREE_BYTES));
     let plain = decompress(layer).map_err(UnpackError::Read)?;
     let mut archive = tar::Archive::new(Limited { inner: plain, left: limit });
     let entries = archive.entries().map_err(read_error)?;

@@ -34,6 +34,8 @@ pub struct Operator {
     pub package: String,
     /// The default one if there is none.
     pub channel: Option<String>,
+    /// The default one of the catalog, once that is known.
+    pub(super) default_channel: Option<String>,
     pub versions: Option<Range>,
     /// As it was written.
     pub versions_text: String,
@@ -52,14 +54,22 @@ pub enum Images {
 impl Operator {
     /// Whether failures of it only warn: who takes candidates expects that.
     pub fn is_candidate(&self) -> bool {
-        self.channel.as_deref().is_some_and(|channel| channel == "candidate" || channel.starts_with("candidate-"))
+        self.channel.as_deref().or(self.default_channel.as_deref()).is_some_and(is_candidate)
     }
+}
+
+/// Whether a channel is for candidates, by its name.
+pub(super) fn is_candidate(channel: &str) -> bool {
+    channel == "candidate" || channel.starts_with("candidate-")
 }
 
 impl Platform {
     /// Reads YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, PlatformError> {
         let decoded = bailiwick_machinery::yaml::decode(text).map_err(|error| PlatformError(error.to_string()))?;
+        if let Some(twice) = decoded.strict_error() {
+            return Err(PlatformError(twice));
+        }
         read(&decoded.value).map_err(PlatformError)
     }
 }
@@ -141,7 +151,7 @@ fn operator(value: &Value, at: usize) -> Result<Operator, String> {
             })?),
         };
     let channel = Some(fields.text("channel")).filter(|it| !it.is_empty());
-    Ok(Operator { package, channel, versions, versions_text })
+    Ok(Operator { package, channel, default_channel: None, versions, versions_text })
 }
 
 #[cfg(test)]
@@ -163,6 +173,7 @@ mod tests {
         for (from, to, message) in [
             ("kind: Platform", "kind: Platforms", "not Platform of"),
             ("name: p", "nam: p", "metadata.name is missing"),
+            ("metadata:", "kind: Platform\nmetadata:", "line 3: key \"kind\" already set in map"),
             ("channel:", "chanel:", "spec.operators[0] has an unknown field \"chanel\""),
             (">=1.0.0", "^1", "is no range"),
             ("\"1.36\"", "1.36", "put it into quotes"),

@@ -1,47 +1,90 @@
 //! Does the catalog still serve those who installed from the one before: upgrade paths, defaults, nothing taken away.
 
+use super::document::is_candidate;
 use super::journeys::succeeds;
 use super::report::{Check, Verdict};
 use super::subject::Subject;
-use crate::diff::{Kind, diff};
+use crate::diff::{Change, Kind, diff};
 use crate::model::{Channel, Entry, Model, Package};
 use crate::version::Version;
 
 const WITHOUT: &str = "there is no previous catalog to compare with (--previous)";
 
 pub(super) fn run(subject: &mut Subject) -> Vec<Check> {
+    let Some((previous, old)) = &subject.previous else { return skipped(subject, WITHOUT) };
+    let Ok(new) = &subject.model else { return skipped(subject, "the catalog is not valid") };
+    let changes = diff(previous, &subject.catalog);
     let mut checks = Vec::new();
     for operator in &subject.platform.operators {
-        let package = operator.package.as_str();
-        let mut add = |name, verdict| checks.push(Check::new(package, name, verdict));
-        let (Some((previous, old)), Ok(new)) = (&subject.previous, &subject.model) else {
-            let reason = if subject.previous.is_none() { WITHOUT } else { "the catalog is not valid" };
-            add("upgrade-paths", Verdict::Skipped(reason.to_owned()));
-            continue;
-        };
-        let Some(before) = old.packages.get(package) else {
-            add("upgrade-paths", Verdict::Skipped("the operator is new".to_owned()));
-            continue;
-        };
-        match new.packages.get(package) {
-            None => add("upgrade-paths", Verdict::Failed(vec![format!("package {package} is gone")])),
-            Some(after) => {
-                add("upgrade-paths", Verdict::of(paths(old, new, before, after)));
-                add("default-channel", default_channel(before, after));
-            }
-        }
-        let gone = diff(previous, &subject.catalog)
-            .into_iter()
-            .filter(|change| change.package == package)
-            .filter(|change| {
-                change.kind == Kind::Removed || change.text.starts_with("bundle ") && change.text.contains(": image ")
-            })
-            .map(|change| {
-                let verb = if change.kind == Kind::Removed { "is gone" } else { "was published again" };
-                format!("{} {verb}", change.text)
-            });
-        add("graph", Verdict::of(gone.collect()));
+        checks.extend(of_package(&operator.package, old, new, &changes));
     }
+    // The catalog goes out as a whole: others use the rest of it. What is well there needs no line of its own.
+    let is_of_platform = |name: &str| subject.platform.operators.iter().any(|it| it.package == name);
+    let (mut looked_at, mut at_fault) = (0, 0);
+    for package in old.packages.values().filter(|it| !is_of_platform(&it.name)) {
+        looked_at += 1;
+        let mut faults = of_package(&package.name, old, new, &changes);
+        faults.retain(|check| matches!(check.verdict, Verdict::Failed(_)));
+        at_fault += usize::from(!faults.is_empty());
+        if package.default_channel.as_deref().is_some_and(is_candidate) {
+            faults
+                .iter_mut()
+                .for_each(|check| check.verdict = warned(std::mem::replace(&mut check.verdict, Verdict::Passed)));
+        }
+        checks.extend(faults);
+    }
+    let name = subject.platform.name.as_str();
+    checks.push(match (looked_at, at_fault) {
+        (0, _) => Check::new(name, "rest-of-catalog", Verdict::Skipped("there are no other packages".to_owned())),
+        (_, 0) => Check::new(name, "rest-of-catalog", Verdict::Passed),
+        (all, some) => {
+            let told = format!("{some} of {all} packages that are not of the platform, told above");
+            Check::new(name, "rest-of-catalog", Verdict::Warned(vec![told]))
+        }
+    });
+    checks
+}
+
+fn skipped(subject: &Subject, reason: &str) -> Vec<Check> {
+    let operators = subject.platform.operators.iter();
+    operators.map(|it| Check::new(&it.package, "upgrade-paths", Verdict::Skipped(reason.to_owned()))).collect()
+}
+
+fn warned(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Failed(mut details) => {
+            details.insert(0, "(a candidate channel)".to_owned());
+            Verdict::Warned(details)
+        }
+        other => other,
+    }
+}
+
+/// What became of one package.
+fn of_package(package: &str, old: &Model, new: &Model, changes: &[Change]) -> Vec<Check> {
+    let Some(before) = old.packages.get(package) else {
+        return vec![Check::new(package, "upgrade-paths", Verdict::Skipped("the operator is new".to_owned()))];
+    };
+    let mut checks = Vec::new();
+    let mut add = |name, verdict| checks.push(Check::new(package, name, verdict));
+    match new.packages.get(package) {
+        None => add("upgrade-paths", Verdict::Failed(vec![format!("package {package} is gone")])),
+        Some(after) => {
+            add("upgrade-paths", Verdict::of(paths(old, new, before, after)));
+            add("default-channel", default_channel(before, after));
+        }
+    }
+    let gone = changes
+        .iter()
+        .filter(|change| change.package == package)
+        .filter(|change| {
+            change.kind == Kind::Removed || change.text.starts_with("bundle ") && change.text.contains(": image ")
+        })
+        .map(|change| {
+            let verb = if change.kind == Kind::Removed { "is gone" } else { "was published again" };
+            format!("{} {verb}", change.text)
+        });
+    add("graph", Verdict::of(gone.collect()));
     checks
 }
 

@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use crate::bundle::{Csv, read_directory};
-use crate::fbc::Bundle;
+use crate::bundle::{BundleContent, Csv, Migration, migrate, read_directory, render};
+use crate::fbc::{Bundle, Catalog};
 use crate::property;
-use crate::render::ImageSource;
+use crate::render::{Allowed, ImageSource, Renderer};
 
 /// Manifests that were read once, or why they could not be.
 pub type Read = Result<Rc<Vec<Value>>, String>;
@@ -21,12 +21,14 @@ pub struct Manifests {
     directory: Option<PathBuf>,
     /// By name and image.
     known: HashMap<(String, String), Read>,
+    /// What is wrong with the files of bundles although they could be read, by name and image.
+    faults: HashMap<(String, String), Vec<String>>,
 }
 
 impl Manifests {
     /// Images are pulled from `images` unless the bundle is in `directory`.
     pub fn new(images: Box<dyn ImageSource>, directory: Option<&Path>) -> Self {
-        Manifests { images, directory: directory.map(Path::to_path_buf), known: HashMap::new() }
+        Manifests { images, directory: directory.map(Path::to_path_buf), known: HashMap::new(), faults: HashMap::new() }
     }
 
     /// The manifests of a bundle, its ClusterServiceVersion among them.
@@ -35,31 +37,76 @@ impl Manifests {
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
-        let read = self.read(bundle).map(Rc::new);
+        let mut faults = Vec::new();
+        let read = self.read(bundle, &mut faults).map(Rc::new);
+        self.faults.insert(key.clone(), faults);
         self.known.insert(key, read.clone());
         read
     }
 
-    fn read(&mut self, bundle: &Bundle) -> Result<Vec<Value>, String> {
-        let carried: Vec<Value> =
-            bundle.objects.iter().filter_map(|object| serde_json::from_str(object).ok()).collect();
+    /// What is wrong with the files of a bundle that was read.
+    pub(super) fn faults_of(&self, bundle: &Bundle) -> &[String] {
+        self.faults.get(&(bundle.name.clone(), bundle.image.clone())).map_or(&[], Vec::as_slice)
+    }
+
+    fn read(&mut self, bundle: &Bundle, faults: &mut Vec<String>) -> Result<Vec<Value>, String> {
+        let mut carried: Vec<Value> = Vec::new();
+        let mut broken = Vec::new();
+        for (at, object) in bundle.objects.iter().enumerate() {
+            match serde_json::from_str(object) {
+                Ok(object) => carried.push(object),
+                Err(error) => broken.push(format!("{}: its olm.bundle.object {at} is no JSON: {error}", bundle.name)),
+            }
+        }
         if carried.iter().any(|object| Csv::new(object).is_some()) {
+            faults.append(&mut broken);
             return Ok(carried);
         }
-        if let Some(directory) = &self.directory {
-            let version = property::version_release(bundle).map(|it| it.to_string()).unwrap_or_default();
-            let path = directory.join(&bundle.package).join(version);
-            if path.is_dir() {
-                let content = read_directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-                return Ok(content.objects);
-            }
+        let content = self.content(bundle)?;
+        faults.extend(content.faults.iter().map(|fault| format!("{}: {fault}", bundle.name)));
+        Ok(content.objects)
+    }
+
+    /// The files of a bundle.
+    fn content(&mut self, bundle: &Bundle) -> Result<BundleContent, String> {
+        if let Some(path) = self.beside(bundle) {
+            return read_directory(&path).map_err(|error| format!("{}: {error}", path.display()));
         }
         if bundle.image.is_empty() {
             return Err(format!("bundle {} has neither manifests nor an image", bundle.name));
         }
         let unpacked = self.images.unpack(&bundle.image)?;
-        read_directory(unpacked.directory.path())
-            .map(|it| it.objects)
-            .map_err(|error| format!("{}: {error}", bundle.image))
+        read_directory(unpacked.directory.path()).map_err(|error| format!("{}: {error}", bundle.image))
+    }
+
+    /// The directory of a bundle, if there are directories and one of them is it.
+    fn beside(&self, bundle: &Bundle) -> Option<PathBuf> {
+        let version = property::version_release(bundle).map(|it| it.to_string()).unwrap_or_default();
+        let path = self.directory.as_ref()?.join(&bundle.package).join(version);
+        path.is_dir().then_some(path)
+    }
+
+    /// Renders a bundle image again, from the directory of the bundle that the catalog has for it if there is one.
+    pub(super) fn render(
+        &mut self,
+        image: &str,
+        known: Option<&Bundle>,
+        migration: Migration,
+    ) -> Result<Catalog, String> {
+        if let Some(path) = known.and_then(|bundle| self.beside(bundle)) {
+            let content = read_directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let rendered = render(&content, image).map_err(|error| format!("{}: {error}", path.display()))?;
+            let mut catalog = Catalog { bundles: vec![rendered], ..Catalog::default() };
+            migrate(&mut catalog, migration)?;
+            return Ok(catalog);
+        }
+        let mut renderer = Renderer {
+            images: self.images.as_mut(),
+            allowed: Allowed::BundleImages,
+            migration,
+            image_template: None,
+            warnings: Vec::new(),
+        };
+        renderer.render(&[image.to_owned()])
     }
 }

@@ -7,15 +7,15 @@ use bailiwick_schema::types::Types;
 use serde_json::{Value, json};
 
 use super::crd::check_definition;
-use super::document::{Images, Operator, Platform};
+use super::document::{Images, Platform};
 use super::removed_apis::removed_in;
 use super::report::{Check, Verdict};
 use super::subject::Subject;
+use super::template;
 use crate::bundle::Csv;
 use crate::fbc::{Bundle, Fields};
 use crate::property;
 use crate::reference::ImageReference;
-use crate::template::TemplateKind;
 use crate::version::Version;
 
 const CRD_KIND: &str = "CustomResourceDefinition";
@@ -29,13 +29,14 @@ pub(super) fn run(subject: &mut Subject) -> Vec<Check> {
     }
     for operator in subject.platform.operators.clone() {
         let package = operator.package.as_str();
-        checks.push(Check::new(package, "template", template(subject, &operator)));
+        checks.push(Check::new(package, "template", template::check(subject, &operator)));
         let platform = subject.platform.clone();
         match subject.manifests_of(&operator) {
             Err(error) => checks.push(Check::new(package, "bundles", Verdict::Failed(vec![error]))),
             Ok(bundles) => {
                 let mut found = Findings::default();
                 for (bundle, objects) in &bundles {
+                    found.manifests.extend_from_slice(subject.manifests.faults_of(bundle));
                     found.look(&platform, bundle, objects);
                 }
                 checks.push(Check::new(package, "manifests", Verdict::of_both(found.manifests, found.unknown_fields)));
@@ -46,61 +47,6 @@ pub(super) fn run(subject: &mut Subject) -> Vec<Check> {
         }
     }
     checks
-}
-
-/// The template of the operator, if the catalog is a repository with templates, names what the catalog has.
-fn template(subject: &Subject, operator: &Operator) -> Verdict {
-    let Some(root) = &subject.directory else {
-        return Verdict::Skipped("the catalog is an image: its templates are elsewhere".to_owned());
-    };
-    let path = root.join(&operator.package).join("veneer.yaml");
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        return Verdict::Skipped(format!("there is no {}", path.display()));
-    };
-    let kind = match TemplateKind::detect(&text) {
-        Ok(kind) => kind,
-        Err(error) => return Verdict::Failed(vec![format!("{}: {error}", path.display())]),
-    };
-    let value = match bailiwick_machinery::yaml::decode(&text) {
-        Ok(decoded) => decoded.value,
-        Err(error) => return Verdict::Failed(vec![format!("{}: {error}", path.display())]),
-    };
-    let mut named = BTreeSet::new();
-    images_in(&value, &mut named);
-    let mut findings = Vec::new();
-    let known = subject.images();
-    for image in named.iter().filter(|image| !known.contains_key(image.as_str())) {
-        findings.push(format!(
-            "{} names {image}, which the catalog does not have: run `bailiwick catalog update {}`",
-            path.display(),
-            operator.package
-        ));
-    }
-    if kind == TemplateKind::Semver {
-        let bundles = subject.catalog.bundles.iter().filter(|it| it.package == operator.package);
-        for bundle in bundles.filter(|it| !it.image.is_empty() && !named.contains(&it.image)) {
-            findings.push(format!("the catalog has {}, which {} does not name", bundle.name, path.display()));
-        }
-    }
-    Verdict::of(findings)
-}
-
-/// Everything that a template calls an image, in any case.
-fn images_in(value: &Value, out: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(members) => {
-            for (key, value) in members {
-                match value {
-                    Value::String(text) if key.eq_ignore_ascii_case("image") => {
-                        out.insert(text.clone());
-                    }
-                    inner => images_in(inner, out),
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| images_in(item, out)),
-        _ => {}
-    }
 }
 
 #[derive(Default)]

@@ -1,6 +1,5 @@
 //! What a test is about: a platform, the catalog it comes from and the one before.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,13 +31,17 @@ pub struct Subject {
 impl Subject {
     /// The previous catalog is the last released one; without it there is nothing to integrate with.
     pub fn new(
-        platform: Platform,
+        mut platform: Platform,
         catalog: Catalog,
         previous: Option<Catalog>,
         directory: Option<PathBuf>,
         manifests: Manifests,
     ) -> Result<Self, String> {
         let model = validate_catalog(&catalog);
+        for operator in &mut platform.operators {
+            let package = model.as_ref().ok().and_then(|model| model.packages.get(&operator.package));
+            operator.default_channel = package.and_then(|package| package.default_channel.clone());
+        }
         let previous = match previous {
             None => None,
             Some(catalog) => {
@@ -112,11 +115,6 @@ impl Subject {
         });
         let source = Source { key: key.clone(), priority: 0, snapshot: snapshot.clone() };
         Request { sources: vec![source], wants: wants.collect(), ..Request::default() }
-    }
-
-    /// The images of bundles by their names.
-    pub(super) fn images(&self) -> HashMap<&str, &str> {
-        self.catalog.bundles.iter().map(|bundle| (bundle.image.as_str(), bundle.name.as_str())).collect()
     }
 }
 

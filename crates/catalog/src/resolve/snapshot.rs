@@ -10,7 +10,7 @@ use super::requirement::{Requirement, Subject};
 use crate::fbc::{self, LoadError, Property};
 use crate::model::{self, Fact, Model};
 use crate::property::{self, Gvk};
-use crate::serve::{Facts, Index};
+use crate::serve::Index;
 use crate::version::{Range, Version, VersionRelease};
 
 /// Bundles with this property are never installed.
@@ -115,7 +115,8 @@ impl Snapshot {
     /// Of an index, without reading manifests.
     pub fn of_index(index: &Index) -> std::io::Result<Self> {
         let mut failed = None;
-        let snapshot = Self::new(&index.model(Facts::Names)?, |at| match index.bundle_content(at) {
+        let (model, contents) = index.model_and_contents()?;
+        let snapshot = Self::new(&model, |at| match contents.of(at) {
             Ok(content) => content,
             Err(error) => {
                 failed = Some(error);

@@ -1,5 +1,7 @@
 //! Makes the index file of a catalog in one pass over its documents.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -7,17 +9,20 @@ use std::sync::Mutex;
 
 use prost::Message;
 
-use super::index::{Bundle, Channel, Entry, Fingerprint, Graph, MAGIC, Meta, Package, Span};
+use super::directory::Directory;
+use super::documents::Document;
+use super::index::{Fingerprint, Footer, Section, Span};
 use super::messages;
-use crate::fbc::{self, LoadError, Object, for_each_meta, schema};
+use super::record::{Api, Bundle, Channel, Entry, Package};
+use crate::fbc::{self, LoadError, for_each_meta, schema};
 use crate::go::to_json;
 use crate::model::{self, BundleFacts, Fact};
-use crate::property::{self, Gvk, PackageProperty, Properties};
+use crate::property::{self, Gvk, Order, PackageProperty, Properties};
 
 /// Why there is no index.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error(transparent)]
+    #[error("{}", .0.located())]
     Load(#[from] LoadError),
     #[error("build package index: {0}")]
     Invalid(String),
@@ -25,10 +30,13 @@ pub enum BuildError {
     Write { path: PathBuf, error: io::Error },
 }
 
+/// Less the process's mask: an index made as one user is served as another.
+const INDEX_MODE: u32 = 0o666;
+
 /// What one document leaves behind.
 struct Piece {
     fact: Fact,
-    meta: Meta,
+    document: Document,
     bundle: Option<Bundle>,
 }
 
@@ -46,118 +54,162 @@ impl Spool {
         let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
         Ok(Span { at, length })
     }
+
+    fn section(&mut self, bytes: &[u8]) -> io::Result<Section> {
+        let (at, length) = (self.length, bytes.len() as u64);
+        self.file.write_all(bytes)?;
+        self.length += length;
+        Ok(Section { at, length })
+    }
 }
 
 /// Writes the index of a directory; it appears only when it is whole.
 pub fn build_index(root: &Path, index_path: &Path, fingerprint: Fingerprint) -> Result<(), BuildError> {
-    let partial = index_path.with_extension("part");
     let write = |error| BuildError::Write { path: index_path.to_path_buf(), error };
-    if let Some(parent) = index_path.parent() {
-        std::fs::create_dir_all(parent).map_err(write)?;
-    }
-    let file = File::create(&partial).map_err(write)?;
+    let parent = index_path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).map_err(write)?;
+    // A name of its own, since another process may be making the same index, and gone with an error.
+    let partial = tempfile::Builder::new()
+        .prefix("catalog-")
+        .suffix(".part")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(INDEX_MODE))
+        .tempfile_in(parent)
+        .map_err(write)?;
+    let file = partial.as_file().try_clone().map_err(write)?;
     let spool = Mutex::new(Spool { file: BufWriter::with_capacity(1 << 20, file), length: 0 });
-    let built = fill(root, &spool, fingerprint).and_then(|graph| {
-        let mut spool = spool.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let graph = serde_json::to_vec(&graph).map_err(|error| write(error.into()))?;
-        spool.file.write_all(&graph).map_err(write)?;
-        spool.file.write_all(&(graph.len() as u64).to_le_bytes()).map_err(write)?;
-        spool.file.write_all(MAGIC).map_err(write)?;
-        spool.file.flush().map_err(write)
-    });
-    match built {
-        Ok(()) => std::fs::rename(&partial, index_path).map_err(write),
-        Err(error) => {
-            let _ = std::fs::remove_file(&partial);
-            Err(error)
-        }
-    }
+    let content = fill(root, &spool)?;
+    let mut spool = spool.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    finish(&mut spool, &content, fingerprint).map_err(write)?;
+    partial.persist(index_path).map(|_| ()).map_err(|error| write(error.error))
 }
 
-fn fill(root: &Path, spool: &Mutex<Spool>, fingerprint: Fingerprint) -> Result<Graph, BuildError> {
+/// What a catalog is, besides the documents that were written already.
+struct Content {
+    packages: Vec<Package>,
+    documents: Vec<Document>,
+    bundles: usize,
+}
+
+fn fill(root: &Path, spool: &Mutex<Spool>) -> Result<Content, BuildError> {
     let pieces = for_each_meta(root, |meta| piece(meta, spool))?;
-    let mut graph = Graph { fingerprint, ..Graph::default() };
+    let mut documents = Vec::with_capacity(pieces.len());
     let mut facts = Vec::with_capacity(pieces.len());
     // The model numbers bundles in the order of their facts.
-    for (number, piece) in pieces.into_iter().enumerate() {
-        if let Some(mut bundle) = piece.bundle {
-            bundle.meta = number;
-            graph.bundles.push(bundle);
-        }
-        graph.metas.push(piece.meta);
+    let mut bundles = Vec::new();
+    for piece in pieces {
+        bundles.extend(piece.bundle);
+        documents.push(piece.document);
         facts.push(piece.fact);
     }
-    let packages_at: Vec<(String, usize)> = graph
-        .metas
-        .iter()
-        .enumerate()
-        .filter(|(_, meta)| meta.schema == schema::PACKAGE)
-        .map(|(at, meta)| (meta.name.clone(), at))
-        .collect();
+    let package_documents: HashMap<&str, Span> =
+        documents.iter().filter(|it| it.schema == schema::PACKAGE).map(|it| (it.name.as_str(), it.span)).collect();
     let model = model::build(facts).map_err(BuildError::Invalid)?;
-    for (name, package) in model.packages {
-        let meta = packages_at.iter().find(|(package, _)| package == &name).map_or(0, |(_, at)| *at);
-        graph.packages.insert(name, package_of(package, meta));
-    }
-    Ok(graph)
+    let count = bundles.len();
+    let packages = model.packages.into_values().map(|package| {
+        let meta = package_documents.get(package.name.as_str()).copied().unwrap_or_default();
+        record_of(package, meta, &mut bundles)
+    });
+    let packages = packages.collect();
+    Ok(Content { packages, documents, bundles: count })
 }
 
-fn package_of(package: model::Package, meta: usize) -> Package {
-    let channels = package.channels.into_iter().map(|(name, channel)| {
+/// Writes everything behind the documents.
+fn finish(spool: &mut Spool, content: &Content, fingerprint: Fingerprint) -> io::Result<()> {
+    let mut directory = Directory::default();
+    for package in &content.packages {
+        let record = spool.append(&package.encode_to_vec())?;
+        directory.push(&package.name, &package.default_channel, record)?;
+    }
+    let directory = spool.section(&directory.encode())?;
+    let mut list = Vec::new();
+    content.documents.iter().try_for_each(|document| document.encode(&mut list))?;
+    let documents = spool.section(&list)?;
+    let footer = Footer { fingerprint, directory, documents, bundles: content.bundles as u64 };
+    spool.file.write_all(&footer.encode())?;
+    spool.file.flush()
+}
+
+/// Takes the bundles of a package out of all bundles and numbers them anew.
+fn record_of(package: model::Package, meta: Span, all: &mut [Bundle]) -> Package {
+    let mut bundles = Vec::new();
+    let mut numbers: HashMap<usize, u32> = HashMap::new();
+    let channels = package.channels.into_values().map(|channel| {
         let head = channel.head().map(|head| head.name.clone()).unwrap_or_default();
-        let entries = channel.entries.into_iter().filter_map(|(name, entry)| {
-            let indexed = Entry {
-                bundle: entry.bundle?,
+        let entries = channel.entries.into_values().filter_map(|entry| {
+            let bundle = match numbers.entry(entry.bundle?) {
+                MapEntry::Occupied(known) => *known.get(),
+                MapEntry::Vacant(new) => {
+                    let number = u32::try_from(bundles.len()).ok()?;
+                    bundles.push(std::mem::take(all.get_mut(*new.key())?));
+                    *new.insert(number)
+                }
+            };
+            Some(Entry {
+                name: entry.name,
+                bundle,
                 replaces: entry.replaces,
                 skips: entry.skips,
                 skip_range: entry.skip_range,
                 deprecation: entry.deprecation,
-            };
-            Some((name, indexed))
+            })
         });
-        (name, Channel { head, entries: entries.collect(), deprecation: channel.deprecation })
+        Channel { name: channel.name, head, entries: entries.collect(), deprecation: channel.deprecation }
     });
+    let channels = channels.collect();
     Package {
+        name: package.name,
         default_channel: package.default_channel.unwrap_or_default(),
-        channels: channels.collect(),
+        channels,
         deprecation: package.deprecation,
-        meta,
+        meta: meta.into(),
+        bundles,
     }
 }
 
 fn piece(meta: fbc::Meta, spool: &Mutex<Spool>) -> Result<Piece, String> {
     let blob = meta.blob();
-    let (schema, package, name) = (meta.schema.clone(), meta.package.clone(), meta.name.clone());
-    let (fact, light) = match Object::new(meta)? {
-        Object::Bundle(bundle) => {
-            let light = Properties::parse(&bundle.properties).ok().map(|properties| light(&bundle, &properties));
-            let facts = BundleFacts::new(&bundle);
-            let display_name = facts.display_name.clone();
-            (Fact::Bundle(facts), light.map(|(light, gvks)| (light, gvks, !bundle.image.is_empty(), display_name)))
-        }
-        Object::Package(package) => {
-            (Fact::Package(fbc::Package { icon: None, description: String::new(), ..package }), None)
-        }
-        Object::Channel(channel) => (Fact::Channel(channel), None),
-        Object::Deprecation(deprecation) => (Fact::Deprecation(deprecation), None),
-        Object::Other(_) => (Fact::Other, None),
+    let mut document = Document {
+        schema: meta.schema.clone(),
+        package: meta.package.clone(),
+        name: meta.name.clone(),
+        span: Span::default(),
     };
-    let encoded = light.as_ref().map(|(light, ..)| light.encode_to_vec());
-    let mut spool = spool.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut append = |bytes: &[u8]| spool.append(bytes).map_err(|error| error.to_string());
-    let span = append(blob.as_bytes())?;
-    let bundle = match (light, encoded) {
-        (Some((_, provides, has_image, display_name)), Some(encoded)) => {
-            Some(Bundle { light: append(&encoded)?, meta: 0, has_image, display_name, provides })
-        }
-        _ => matches!(fact, Fact::Bundle(_)).then(Bundle::default),
+    let append = |bytes: &[u8]| {
+        let mut spool = spool.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        spool.append(bytes).map_err(|error| error.to_string())
     };
-    Ok(Piece { fact, meta: Meta { schema, package, name, span }, bundle })
+    if meta.schema != schema::BUNDLE {
+        let fact = match Fact::new(meta)? {
+            Fact::Package(package) => Fact::Package(fbc::Package { icon: None, description: String::new(), ..package }),
+            other => other,
+        };
+        document.span = append(blob.as_bytes())?;
+        return Ok(Piece { fact, document, bundle: None });
+    }
+    let properties = Properties::of_document(&meta, Order::Written);
+    let facts = BundleFacts::of_document(&meta, &properties, Order::Written)?;
+    document.span = append(blob.as_bytes())?;
+    let bundle = match properties {
+        Ok(properties) => Bundle {
+            name: facts.name.clone(),
+            light: append(&light(&meta, &facts.image, &properties).encode_to_vec())?.into(),
+            meta: document.span.into(),
+            has_image: !facts.image.is_empty(),
+            display_name: facts.display_name.clone(),
+            provides: properties
+                .gvks
+                .into_iter()
+                .map(|it| Api { group: it.group, version: it.version, kind: it.kind })
+                .collect(),
+        },
+        // The model refuses it.
+        Err(_) => Bundle::default(),
+    };
+    Ok(Piece { fact: Fact::Bundle(facts), document, bundle: Some(bundle) })
 }
 
-type Provided = Vec<(String, String, String)>;
-
-fn light(bundle: &fbc::Bundle, properties: &Properties) -> (messages::Bundle, Provided) {
+/// What the registry's answers have of a bundle wherever it is.
+fn light(meta: &fbc::Meta, image: &str, properties: &Properties) -> messages::Bundle {
     let api = |gvk: &Gvk| messages::GroupVersionKind {
         group: gvk.group.clone(),
         version: gvk.version.clone(),
@@ -165,9 +217,13 @@ fn light(bundle: &fbc::Bundle, properties: &Properties) -> (messages::Bundle, Pr
         plural: String::new(),
     };
     let typed = |kind: &str, value: String| messages::Typed { r#type: kind.to_owned(), value };
+    let listed = fbc::Fields::of(&meta.body).list("properties").iter().map(|property| {
+        let property = fbc::Fields::of(property);
+        (property.get("type").as_str().unwrap_or_default(), property.get("value"))
+    });
     let mut required = properties.packages_required.iter();
-    let dependencies = bundle.properties.iter().filter_map(|it| match it.kind.as_str() {
-        property::GVK_REQUIRED => Some(typed(property::GVK, it.value.clone())),
+    let dependencies = listed.clone().filter_map(|(kind, value)| match kind {
+        property::GVK_REQUIRED => Some(typed(property::GVK, to_json(value))),
         property::PACKAGE_REQUIRED => {
             let (name, range) = required.next().cloned().unwrap_or_default();
             let package = PackageProperty { package_name: name, version: range, release: String::new() };
@@ -175,24 +231,18 @@ fn light(bundle: &fbc::Bundle, properties: &Properties) -> (messages::Bundle, Pr
         }
         _ => None,
     });
-    let message = messages::Bundle {
-        csv_name: bundle.name.clone(),
-        package_name: bundle.package.clone(),
-        bundle_path: bundle.image.clone(),
+    messages::Bundle {
+        csv_name: meta.name.clone(),
+        package_name: meta.package.clone(),
+        bundle_path: image.to_owned(),
         provided_apis: properties.gvks.iter().map(api).collect(),
         required_apis: properties.gvks_required.iter().map(api).collect(),
         version: properties.packages.first().map(|package| package.version.clone()).unwrap_or_default(),
         dependencies: dependencies.collect(),
-        properties: bundle
-            .properties
-            .iter()
-            .filter(|it| !property::is_heavy(&it.kind))
-            .map(|it| {
-                typed(&it.kind, if it.value.is_empty() { to_json(&serde_json::Value::Null) } else { it.value.clone() })
-            })
+        properties: listed
+            .filter(|(kind, _)| !property::is_heavy(kind))
+            .map(|(kind, value)| typed(kind, to_json(value)))
             .collect(),
         ..messages::Bundle::default()
-    };
-    let provides = properties.gvks.iter().map(|it| (it.group.clone(), it.version.clone(), it.kind.clone()));
-    (message, provides.collect())
+    }
 }

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 use prost::Message;
 
-use super::index::Index;
+use super::index::{Index, Span};
 use super::messages::{Health, Texts};
 use super::reflection;
 
@@ -115,20 +115,22 @@ fn many_or<M: Message>(answer: Result<Vec<M>, String>) -> Messages {
 }
 
 fn list_bundles(index: Arc<Index>) -> Messages {
-    let places = index.all_places();
-    let read = move |(package, channel, name): (String, String, String)| {
-        index.list_bundle(&package, &channel, &name).map_err(unknown)
-    };
-    stream::iter(places).map(read).boxed()
+    // One package at a time: a catalog has thousands.
+    let packages = 0..index.package_count();
+    let read = move |package: usize| stream::iter(index.list_bundles(package)).map(|it| it.map_err(unknown));
+    stream::iter(packages).map(read).flatten().boxed()
 }
 
 fn custom_schemas(index: Arc<Index>, schema: &str, package: &str) -> Messages {
     if schema.is_empty() {
         return failed(Status { code: Code::InvalidArgument, message: "schema is required".to_owned() });
     }
-    let found = index.custom(schema, package);
-    let read = move |meta: usize| {
-        let text = index.read_text(meta).map_err(|error| unknown(error.to_string()))?;
+    let found = match index.select(|document| document.schema == schema && document.package == package) {
+        Ok(found) => found,
+        Err(error) => return failed(unknown(error.to_string())),
+    };
+    let read = move |document: Span| {
+        let text = index.read_text(document).map_err(|error| unknown(error.to_string()))?;
         let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| unknown(error.to_string()))?;
         Ok(reflection::encode_struct(&value).into())
     };

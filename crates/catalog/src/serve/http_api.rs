@@ -9,8 +9,9 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 
+use super::documents::Document;
 use super::grpc::{Body, SyncBody};
-use super::index::{Index, Span};
+use super::index::Index;
 
 const MEDIA_TYPE: &str = "application/jsonl";
 
@@ -25,19 +26,24 @@ pub(super) fn answer(index: &Arc<Index>, etag: &str, request: &Request<Incoming>
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
     }
-    let spans = match path {
-        "api/v1/all" => all(index),
-        "api/v1/metas" => match selected(index, request.uri().query().unwrap_or_default()) {
-            Ok(spans) => spans,
-            Err(message) => return plain(StatusCode::BAD_REQUEST, &message),
-        },
+    let selected = match path {
+        "api/v1/all" => Ok(Selection::default()),
+        "api/v1/metas" => Selection::parse(request.uri().query().unwrap_or_default()),
         "healthz" | "readyz" => return plain(StatusCode::OK, "ok"),
         _ => return plain(StatusCode::NOT_FOUND, "404 page not found\n"),
+    };
+    let selection = match selected {
+        Ok(selection) => selection,
+        Err(message) => return plain(StatusCode::BAD_REQUEST, &message),
     };
     let known = request.headers().get(header::IF_NONE_MATCH).and_then(|it| it.to_str().ok());
     if known.is_some_and(|known| known.split(',').any(|it| it.trim() == etag)) {
         return plain(StatusCode::NOT_MODIFIED, "");
     }
+    let spans = match index.select(|document| selection.has(document)) {
+        Ok(spans) => spans,
+        Err(error) => return plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
+    };
     let index = index.clone();
     let frames = stream::iter(spans.into_iter().map(move |span| {
         let data = index.read(span)?;
@@ -57,34 +63,41 @@ pub(super) fn answer(index: &Arc<Index>, etag: &str, request: &Request<Incoming>
     response
 }
 
-fn all(index: &Index) -> Vec<Span> {
-    index.graph.metas.iter().map(|meta| meta.span).collect()
+/// Which documents are asked for; empty texts are any.
+#[derive(Default)]
+struct Selection {
+    schema: String,
+    package: String,
+    name: String,
 }
 
-fn selected(index: &Index, query: &str) -> Result<Vec<Span>, String> {
-    let (mut schema, mut package, mut name) = (String::new(), String::new(), String::new());
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let value = value.replace('+', " ");
-        let value = percent_encoding::percent_decode_str(&value)
-            .decode_utf8()
-            .map_err(|_| "the query is not UTF-8\n".to_owned())?
-            .into_owned();
-        match key {
-            "schema" => schema = value,
-            "package" => package = value,
-            "name" => name = value,
-            _ => return Err(format!("unknown parameter {key:?}: schema, package and name are known\n")),
+impl Selection {
+    fn parse(query: &str) -> Result<Self, String> {
+        let mut selection = Selection::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = value.replace('+', " ");
+            let value = percent_encoding::percent_decode_str(&value)
+                .decode_utf8()
+                .map_err(|_| "the query is not UTF-8\n".to_owned())?
+                .into_owned();
+            match key {
+                "schema" => selection.schema = value,
+                "package" => selection.package = value,
+                "name" => selection.name = value,
+                _ => return Err(format!("unknown parameter {key:?}: schema, package and name are known\n")),
+            }
         }
+        Ok(selection)
     }
-    let metas = index.graph.metas.iter().filter(|meta| {
+
+    fn has(&self, document: &Document) -> bool {
         // A package is found by its own name too.
-        let owner = if meta.schema == crate::fbc::schema::PACKAGE { &meta.name } else { &meta.package };
-        (schema.is_empty() || meta.schema == schema)
-            && (package.is_empty() || owner == &package)
-            && (name.is_empty() || meta.name == name)
-    });
-    Ok(metas.map(|meta| meta.span).collect())
+        let is_package = document.schema == crate::fbc::schema::PACKAGE;
+        let owner = if is_package { &document.name } else { &document.package };
+        let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+        fits(&self.schema, &document.schema) && fits(&self.package, owner) && fits(&self.name, &document.name)
+    }
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<Body> {

@@ -1,111 +1,107 @@
 //! The index file: opened, checked, read in pieces.
+//!
+//! From its beginning: documents and messages of bundles, records of packages, the directory of packages, the list of
+//! documents, and a footer of one size with the places of the last two. Only the directory is in memory. The rest is
+//! read when somebody asks and stays in the kernel's cache of the file, as that of a mapped file would, without counting
+//! as memory of the process.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use serde::{Deserialize, Serialize};
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
 
 use super::build::{BuildError, build_index};
+use super::directory::Directory;
+use super::record;
 use crate::fbc::catalog_files;
 
 /// The last bytes of a whole index, with the version of its format.
-pub(super) const MAGIC: &[u8; 8] = b"BWIDX002";
-/// Of the graph alone; a catalog of ten thousand bundles has ten megabytes.
-const MAX_GRAPH_BYTES: u64 = 1024 * 1024 * 1024;
+const MAGIC: &[u8; 8] = b"BWIDX003";
+const FINGERPRINT_BYTES: usize = 32;
+/// Fingerprint, two sections, the number of bundles, magic.
+const FOOTER_BYTES: usize = FINGERPRINT_BYTES + 2 * 16 + 8 + MAGIC.len();
+/// Of the names of packages alone; a catalog of three thousand packages has two hundred kilobytes.
+const MAX_DIRECTORY_BYTES: u64 = 256 * 1024 * 1024;
 
-/// What the files of a catalog looked like: names, sizes and times of change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fingerprint(Vec<(String, u64, u128)>);
+/// What the files of a catalog looked like: a digest of their names, sizes and times of change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint([u8; FINGERPRINT_BYTES]);
 
 impl Fingerprint {
     /// Of a directory, now.
     pub fn of(root: &Path) -> io::Result<Self> {
-        let mut files = Vec::new();
+        let mut digest = Sha256::new();
         for path in catalog_files(root)? {
             let meta = std::fs::metadata(&path)?;
             let changed = meta.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-            let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-            files.push((name, meta.len(), changed));
+            let name = path.strip_prefix(root).unwrap_or(&path).as_os_str().as_encoded_bytes();
+            digest.update((name.len() as u64).to_le_bytes());
+            digest.update(name);
+            digest.update(meta.len().to_le_bytes());
+            digest.update(changed.to_le_bytes());
         }
-        Ok(Fingerprint(files))
+        Ok(Fingerprint(digest.finalize().into()))
     }
 
     /// Of an image, whose content is told by its digest.
     pub fn of_image(identity: &str) -> Self {
-        Fingerprint(vec![(identity.to_owned(), 0, 0)])
+        Fingerprint(Sha256::new().chain_update("image").chain_update(identity).finalize().into())
+    }
+
+    /// Enough of it to tell two states apart.
+    pub(super) fn short(&self) -> String {
+        self.0.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
 /// A piece of the index file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) at: u64,
     pub(super) length: u32,
 }
 
-/// What is in memory while serving.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Graph {
+/// A part of the file that may be larger than a [`Span`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Section {
+    pub(super) at: u64,
+    pub(super) length: u64,
+}
+
+/// What stands at the end of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Footer {
     pub(super) fingerprint: Fingerprint,
-    pub(super) packages: BTreeMap<String, Package>,
-    pub(super) bundles: Vec<Bundle>,
-    /// Every document, in order.
-    pub(super) metas: Vec<Meta>,
+    pub(super) directory: Section,
+    pub(super) documents: Section,
+    pub(super) bundles: u64,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Package {
-    pub(super) default_channel: String,
-    pub(super) channels: BTreeMap<String, Channel>,
-    pub(super) deprecation: Option<String>,
-    /// Its document.
-    pub(super) meta: usize,
-}
+impl Footer {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let numbers =
+            [self.directory.at, self.directory.length, self.documents.at, self.documents.length, self.bundles];
+        let mut bytes = self.fingerprint.0.to_vec();
+        numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes.extend(MAGIC);
+        bytes
+    }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Channel {
-    pub(super) head: String,
-    pub(super) entries: BTreeMap<String, Entry>,
-    pub(super) deprecation: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Entry {
-    pub(super) bundle: usize,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) replaces: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) skips: Vec<String>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) skip_range: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) deprecation: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Bundle {
-    /// Its message without channel and manifests.
-    pub(super) light: Span,
-    /// Its document.
-    pub(super) meta: usize,
-    pub(super) has_image: bool,
-    /// What its ClusterServiceVersion is called, if the catalog has it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) display_name: String,
-    /// Group, version and kind of what it provides.
-    pub(super) provides: Vec<(String, String, String)>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Meta {
-    pub(super) schema: String,
-    pub(super) package: String,
-    pub(super) name: String,
-    pub(super) span: Span,
+    fn decode(bytes: &[u8; FOOTER_BYTES]) -> Option<Self> {
+        let numbers = bytes.strip_suffix(MAGIC)?;
+        let (fingerprint, numbers) = numbers.split_first_chunk::<FINGERPRINT_BYTES>()?;
+        let mut numbers = numbers.chunks_exact(8).filter_map(|it| Some(u64::from_le_bytes(it.try_into().ok()?)));
+        Some(Footer {
+            fingerprint: Fingerprint(*fingerprint),
+            directory: Section { at: numbers.next()?, length: numbers.next()? },
+            documents: Section { at: numbers.next()?, length: numbers.next()? },
+            bundles: numbers.next()?,
+        })
+    }
 }
 
 /// Why an index cannot be used.
@@ -127,7 +123,10 @@ pub enum IndexError {
 #[derive(Debug)]
 pub struct Index {
     file: File,
-    pub(super) graph: Graph,
+    /// Of all that the footer is the footer of.
+    length: u64,
+    footer: Footer,
+    pub(super) directory: Directory,
 }
 
 impl Index {
@@ -137,46 +136,88 @@ impl Index {
         let damaged = |message: &str| IndexError::Damaged { path: path.to_path_buf(), message: message.to_owned() };
         let file = File::open(path).map_err(read)?;
         let length = file.metadata().map_err(read)?.len();
-        let mut tail = [0; 16];
-        let tail_at = length.checked_sub(16).ok_or_else(|| damaged("it is too short"))?;
-        file.read_exact_at(&mut tail, tail_at).map_err(read)?;
-        let (size, magic) = tail.split_at(8);
-        if magic != MAGIC {
-            return Err(damaged("it does not end as an index does"));
+        let length = length.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| damaged("it is too short"))?;
+        let mut footer = [0; FOOTER_BYTES];
+        file.read_exact_at(&mut footer, length).map_err(read)?;
+        let footer = Footer::decode(&footer).ok_or_else(|| damaged("it does not end as an index does"))?;
+        let is_inside = |it: Section| it.at.checked_add(it.length).is_some_and(|end| end <= length);
+        if !is_inside(footer.directory) || !is_inside(footer.documents) || footer.directory.length > MAX_DIRECTORY_BYTES
+        {
+            return Err(damaged("its parts are not where they should be"));
         }
-        let size = u64::from_le_bytes(size.try_into().unwrap_or_default());
-        let graph_at = tail_at.checked_sub(size).filter(|_| size <= MAX_GRAPH_BYTES);
-        let graph_at = graph_at.ok_or_else(|| damaged("its graph is not where it should be"))?;
-        let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
-        file.read_exact_at(&mut bytes, graph_at).map_err(read)?;
-        let graph = serde_json::from_slice(&bytes).map_err(|error| damaged(&error.to_string()))?;
-        Ok(Index { file, graph })
+        let mut bytes = vec![0; usize::try_from(footer.directory.length).unwrap_or_default()];
+        file.read_exact_at(&mut bytes, footer.directory.at).map_err(read)?;
+        let directory = Directory::decode(bytes).map_err(damaged)?;
+        Ok(Index { file, length, footer, directory })
     }
 
     /// Whether it was made from the catalog as it is now.
     pub fn is_of(&self, fingerprint: &Fingerprint) -> bool {
-        &self.graph.fingerprint == fingerprint
+        self.fingerprint() == fingerprint
+    }
+
+    pub(super) fn fingerprint(&self) -> &Fingerprint {
+        &self.footer.fingerprint
     }
 
     pub(super) fn read(&self, span: Span) -> io::Result<Vec<u8>> {
+        let end = span.at.checked_add(u64::from(span.length));
+        if end.is_none_or(|end| end > self.length) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the index is damaged: a part lies outside of it"));
+        }
         let mut bytes = vec![0; span.length as usize];
         self.file.read_exact_at(&mut bytes, span.at)?;
         Ok(bytes)
     }
 
-    pub(super) fn read_text(&self, meta: usize) -> io::Result<String> {
-        let span = self.graph.metas.get(meta).map(|meta| meta.span).unwrap_or_default();
+    pub(super) fn read_text(&self, span: Span) -> io::Result<String> {
         String::from_utf8(self.read(span)?).map_err(io::Error::other)
+    }
+
+    /// The record of a package, if there is one of the name.
+    pub(super) fn record(&self, name: &str) -> io::Result<Option<record::Package>> {
+        self.directory.find(name).map(|span| self.read_record(span)).transpose()
+    }
+
+    /// All records, by name.
+    pub(super) fn records(&self) -> impl Iterator<Item = io::Result<record::Package>> {
+        (0..self.directory.len()).filter_map(|at| self.directory.get(at)).map(|(.., span)| self.read_record(span))
+    }
+
+    pub(super) fn read_record(&self, span: Span) -> io::Result<record::Package> {
+        record::Package::decode(self.read(span)?.as_slice()).map_err(io::Error::other)
+    }
+
+    /// The list of documents, from its beginning.
+    pub(super) fn documents_reader(&self) -> impl io::Read {
+        let Section { at, length } = self.footer.documents;
+        SectionReader { file: &self.file, at, left: length }
     }
 
     /// How many bundles it knows, each once.
     pub fn bundle_count(&self) -> usize {
-        self.graph.bundles.len()
+        usize::try_from(self.footer.bundles).unwrap_or(usize::MAX)
     }
 
     /// Names of packages with their default channels.
     pub fn packages(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.graph.packages.iter().map(|(name, package)| (name.as_str(), package.default_channel.as_str()))
+        (0..self.directory.len()).filter_map(|at| self.directory.get(at)).map(|(name, channel, _)| (name, channel))
+    }
+}
+
+struct SectionReader<'f> {
+    file: &'f File,
+    at: u64,
+    left: u64,
+}
+
+impl io::Read for SectionReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let wanted = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let read = self.file.read_at(buffer.get_mut(..wanted).unwrap_or_default(), self.at)?;
+        self.at += read as u64;
+        self.left -= read as u64;
+        Ok(read)
     }
 }
 

@@ -24,7 +24,8 @@ impl Index {
     pub fn describe_bundle(&self, package: &str, channel: &str, name: &str) -> Result<messages::Bundle, String> {
         let whole = self.get_bundle(package, channel, name)?;
         let mut bundle = messages::Bundle::decode(whole).map_err(|error| error.to_string())?;
-        if let Some(entry) = self.entry(package, channel, name) {
+        let record = self.record(package).map_err(|error| error.to_string())?;
+        if let Some(entry) = record.as_ref().and_then(|it| it.channel(channel)?.entry(name)) {
             bundle.replaces = entry.replaces.clone();
             bundle.skips = entry.skips.clone();
         }
@@ -33,14 +34,14 @@ impl Index {
 
     /// The entries of a channel, newest version first.
     pub fn channel_versions(&self, package: &str, channel: &str) -> Vec<ChannelVersion> {
-        let entries = self.graph.packages.get(package).and_then(|it| it.channels.get(channel));
-        let mut found: Vec<ChannelVersion> = entries
-            .into_iter()
-            .flat_map(|channel| &channel.entries)
-            .map(|(name, entry)| ChannelVersion {
-                name: name.clone(),
-                version: self.version_of(entry.bundle),
-                deprecation: entry.deprecation.clone(),
+        let Ok(Some(record)) = self.record(package) else { return Vec::new() };
+        let mut found: Vec<ChannelVersion> = record
+            .positions()
+            .filter(|it| it.channel.name == channel)
+            .map(|it| ChannelVersion {
+                name: it.entry.name.clone(),
+                version: it.bundle().and_then(|bundle| self.message(bundle).ok()).unwrap_or_default().version,
+                deprecation: it.entry.deprecation.clone(),
             })
             .collect();
         let parsed = |it: &ChannelVersion| crate::version::Version::parse(&it.version).ok();
@@ -49,15 +50,5 @@ impl Index {
             (a, b) => b.is_some().cmp(&a.is_some()),
         });
         found
-    }
-
-    fn version_of(&self, bundle: usize) -> String {
-        let light = self.graph.bundles.get(bundle).and_then(|bundle| self.read(bundle.light).ok());
-        let message = light.and_then(|light| messages::Bundle::decode(light.as_slice()).ok());
-        message.map(|message| message.version).unwrap_or_default()
-    }
-
-    fn entry(&self, package: &str, channel: &str, name: &str) -> Option<&super::index::Entry> {
-        self.graph.packages.get(package)?.channels.get(channel)?.entries.get(name)
     }
 }

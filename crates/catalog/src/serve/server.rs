@@ -14,7 +14,6 @@ use tokio::net::TcpListener;
 
 use super::index::Index;
 use super::{grpc, http_api};
-use crate::oci::Digest;
 
 /// A catalog that is ready to be served.
 #[derive(Clone)]
@@ -27,9 +26,7 @@ impl CatalogServer {
     /// Serves an index, which others may use too.
     pub fn new(index: impl Into<Arc<Index>>) -> Self {
         let index = index.into();
-        let fingerprint = format!("{:?}", index.graph.fingerprint);
-        let digest = Digest::of(fingerprint.as_bytes());
-        let etag = format!("\"{}\"", digest.hex().get(..16).unwrap_or_default());
+        let etag = format!("\"{}\"", index.fingerprint().short());
         CatalogServer { index, etag }
     }
 }

@@ -4,8 +4,8 @@ use std::io;
 
 use prost::Message;
 
-use super::index::Index;
-use super::messages;
+use super::index::{Index, Span};
+use super::{messages, record};
 use crate::fbc::Property;
 use crate::model::{BundleFacts, Channel, Entry, Model, Package};
 use crate::property::PACKAGE;
@@ -24,62 +24,84 @@ pub enum Facts {
 impl Index {
     /// The graph of the catalog.
     pub fn model(&self, facts: Facts) -> io::Result<Model> {
+        self.model_with(|bundle| match facts {
+            Facts::Names => Ok(String::new()),
+            Facts::Images => Ok(self.message(bundle)?.bundle_path),
+        })
+    }
+
+    /// The graph of the catalog, and where to find out more about the bundles of the same numbers.
+    pub(crate) fn model_and_contents(&self) -> io::Result<(Model, Contents<'_>)> {
+        let mut places = Vec::with_capacity(self.bundle_count().min(1 << 20));
+        let model = self.model_with(|bundle| {
+            places.push(bundle.light.span());
+            Ok(String::new())
+        })?;
+        Ok((model, Contents { index: self, places }))
+    }
+
+    fn model_with(&self, mut image: impl FnMut(&record::Bundle) -> io::Result<String>) -> io::Result<Model> {
         let mut model = Model::default();
-        for (name, package) in &self.graph.packages {
-            let channels = package.channels.iter().map(|(name, channel)| {
-                let entries = channel.entries.iter().map(|(name, entry)| {
-                    let entry = Entry {
-                        name: name.clone(),
-                        replaces: entry.replaces.clone(),
-                        skips: entry.skips.clone(),
-                        skip_range: entry.skip_range.clone(),
-                        bundle: Some(entry.bundle),
-                        deprecation: entry.deprecation.clone(),
-                    };
-                    (name.clone(), entry)
+        for record in self.records() {
+            let record = record?;
+            let first = model.bundles.len();
+            for bundle in record.bundles {
+                model.bundles.push(BundleFacts {
+                    image: image(&bundle)?,
+                    name: bundle.name,
+                    package: record.name.clone(),
+                    version: Ok(VersionRelease::default()),
+                    has_objects: !bundle.has_image,
+                    display_name: bundle.display_name,
                 });
-                let channel = Channel {
-                    name: name.clone(),
-                    entries: entries.collect(),
-                    deprecation: channel.deprecation.clone(),
-                };
-                (name.clone(), channel)
+            }
+            let channels = record.channels.into_iter().map(|channel| {
+                let entries = channel.entries.into_iter().map(|entry| {
+                    let model = Entry {
+                        name: entry.name.clone(),
+                        replaces: entry.replaces,
+                        skips: entry.skips,
+                        skip_range: entry.skip_range,
+                        bundle: Some(first + entry.bundle as usize),
+                        deprecation: entry.deprecation,
+                    };
+                    (entry.name, model)
+                });
+                let entries = entries.collect();
+                (channel.name.clone(), Channel { name: channel.name, entries, deprecation: channel.deprecation })
             });
             let package = Package {
-                name: name.clone(),
-                default_channel: Some(package.default_channel.clone()),
+                name: record.name.clone(),
+                default_channel: Some(record.default_channel),
                 channels: channels.collect(),
-                deprecation: package.deprecation.clone(),
+                deprecation: record.deprecation,
                 ..Package::default()
             };
-            model.packages.insert(name.clone(), package);
-        }
-        for (at, bundle) in self.graph.bundles.iter().enumerate() {
-            let image = match facts {
-                Facts::Names => String::new(),
-                Facts::Images => self.message(at)?.bundle_path,
-            };
-            let meta = self.graph.metas.get(bundle.meta);
-            model.bundles.push(BundleFacts {
-                name: meta.map(|meta| meta.name.clone()).unwrap_or_default(),
-                package: meta.map(|meta| meta.package.clone()).unwrap_or_default(),
-                image,
-                version: Ok(VersionRelease::default()),
-                has_objects: !bundle.has_image,
-                display_name: bundle.display_name.clone(),
-            });
+            model.packages.insert(record.name, package);
         }
         Ok(model)
     }
 
-    fn message(&self, bundle: usize) -> io::Result<messages::Bundle> {
-        let span = self.graph.bundles.get(bundle).map(|bundle| bundle.light).unwrap_or_default();
-        messages::Bundle::decode(self.read(span)?.as_slice()).map_err(io::Error::other)
+    pub(super) fn message(&self, bundle: &record::Bundle) -> io::Result<messages::Bundle> {
+        self.message_at(bundle.light.span())
     }
 
+    fn message_at(&self, span: Span) -> io::Result<messages::Bundle> {
+        messages::Bundle::decode(self.read(span)?.as_slice()).map_err(io::Error::other)
+    }
+}
+
+/// What the bundles of a graph contain, by their numbers in it.
+pub(crate) struct Contents<'i> {
+    index: &'i Index,
+    places: Vec<Span>,
+}
+
+impl Contents<'_> {
     /// What resolution needs of a bundle; `None` for one whose version cannot be read.
-    pub(crate) fn bundle_content(&self, bundle: usize) -> io::Result<Option<BundleContent>> {
-        let message = self.message(bundle)?;
+    pub(crate) fn of(&self, bundle: usize) -> io::Result<Option<BundleContent>> {
+        let Some(place) = self.places.get(bundle) else { return Ok(None) };
+        let message = self.index.message_at(*place)?;
         let properties: Vec<Property> =
             message.properties.into_iter().map(|it| Property { kind: it.r#type, value: it.value }).collect();
         let package = properties.iter().find(|it| it.kind == PACKAGE);

@@ -1,10 +1,10 @@
 //! The basic template: any objects; a bundle is only its image.
 
-use super::{RenderBundle, TemplateKind, entries};
+use super::{BASIC, RenderBundle, TemplateKind, entries};
 use crate::fbc::{Bundle, Catalog};
 
 pub(super) fn render(text: &str, bundles: &mut RenderBundle) -> Result<Catalog, String> {
-    let (_, catalog) = entries(text, TemplateKind::Basic)?;
+    let (_, catalog) = entries(text, TemplateKind::Basic, &BASIC)?;
     let mut catalog = catalog?;
     let mut rendered = Vec::new();
     for bundle in &catalog.bundles {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{RenderBundle, Rendered};
 use crate::bundle::Csv;
 use crate::fbc::{Catalog, Channel, ChannelEntry, Fields, Package};
-use crate::go::{Field, Omit, Shape, Struct, check_strict, quote};
+use crate::go::{Field, Omit, Shape, Struct, check_strict, quote, scalars_to_texts};
 use crate::property::Properties;
 use crate::version::Version;
 
@@ -120,13 +120,15 @@ pub(super) fn render(text: &str, bundles: &mut RenderBundle) -> Result<Rendered,
 }
 
 fn read(text: &str) -> Result<Template, String> {
-    let decoded =
+    let mut decoded =
         bailiwick_machinery::yaml::decode(text).map_err(|error| format!("error converting YAML to JSON: {error}"))?;
     if let Some(error) = decoded.strict_error() {
         return Err(format!("error converting YAML to JSON: {error}"));
     }
+    scalars_to_texts(&mut decoded.value, Shape::Struct(&TEMPLATE));
     check_strict(&decoded.value, Shape::Struct(&TEMPLATE))
         .map_err(|error| format!("error unmarshaling JSON: while decoding JSON: {error}"))?;
+    super::keep_last_of_case(&mut decoded.value);
     let fields = Fields::of(&decoded.value);
     if fields.text("schema") != SCHEMA {
         return Err(format!("readFile: input file has unknown schema, should be {}", quote(SCHEMA)));

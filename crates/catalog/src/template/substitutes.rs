@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{RenderBundle, TemplateKind, entries};
+use super::{RenderBundle, SUBSTITUTES, TemplateKind, entries};
 use crate::fbc::{Bundle, Catalog, Channel, ChannelEntry, Fields};
 use crate::go::quote;
 use crate::model::validate_catalog;
@@ -16,8 +16,8 @@ struct Substitution {
 }
 
 pub(super) fn render(text: &str, bundles: &mut RenderBundle) -> Result<Catalog, String> {
-    let (template, catalog) =
-        entries(text, TemplateKind::Substitutes).map_err(|error| format!("unable to parse template: {error}"))?;
+    let (template, catalog) = entries(text, TemplateKind::Substitutes, &SUBSTITUTES)
+        .map_err(|error| format!("unable to parse template: {error}"))?;
     let mut catalog = catalog.map_err(|error| format!("unable to create declarative config from entries: {error}"))?;
     validate_catalog(&catalog).map_err(|error| format!("entries are not valid FBC: {error}"))?;
     let mut bases = HashSet::new();

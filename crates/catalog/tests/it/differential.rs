@@ -1,204 +1,162 @@
-//! Mutated catalogs get the same verdict from us and from opm: thousands of small changes to a valid catalog, in the
-//! fields that rules look at.
+//! Mutated catalogs get the same verdict and the same lists from us and from opm, in the same words.
 
 use std::process::Command;
 
+use bailiwick_catalog::bundle::Migration;
+use bailiwick_catalog::fbc::{Output, write_catalog};
+use bailiwick_catalog::graph::{GraphOptions, SkippedEdges, mermaid};
 use bailiwick_catalog::list;
 use bailiwick_catalog::model::validate;
-use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng as _};
-use serde_json::{Value, json};
+use bailiwick_catalog::render::{Allowed, NoImages, Renderer};
+use rand::Rng as _;
+use serde_json::Value;
 
-use crate::paths;
+use crate::batch::{self, CRASHED, Verdict, ask, refusal, unordered};
+use crate::{mutation, paths};
 
-/// How many catalogs one run compares; `CATALOG_CASES` changes it. opm needs a tenth of a second for each.
-const CASES: usize = 200;
-
-pub fn valid() -> Vec<Value> {
-    let bundle = |version: &str| {
-        json!({
-            "schema": "olm.bundle", "package": "foo", "name": format!("foo.v{version}"),
-            "image": format!("quay.io/test/foo:v{version}"),
-            "properties": [
-                {"type": "olm.package", "value": {"packageName": "foo", "version": version}},
-                {"type": "olm.gvk", "value": {"group": "g", "version": "v1", "kind": "K"}},
-            ],
-            "relatedImages": [{"name": "op", "image": "quay.io/test/op:v1"}],
-        })
-    };
-    vec![
-        json!({"schema": "olm.package", "name": "foo", "defaultChannel": "a"}),
-        json!({"schema": "olm.channel", "package": "foo", "name": "a", "entries": [
-            {"name": "foo.v1.0.0"},
-            {"name": "foo.v1.1.0", "replaces": "foo.v1.0.0", "skips": ["foo.v1.0.5"], "skipRange": "<1.1.0"},
-            {"name": "foo.v1.2.0", "replaces": "foo.v1.1.0"},
-        ]}),
-        json!({"schema": "olm.channel", "package": "foo", "name": "b", "entries": [{"name": "foo.v1.2.0"}]}),
-        bundle("1.0.0"),
-        bundle("1.1.0"),
-        bundle("1.2.0"),
-        json!({"schema": "olm.deprecations", "package": "foo", "entries": [
-            {"reference": {"schema": "olm.bundle", "name": "foo.v1.0.0"}, "message": "old"},
-        ]}),
-    ]
-}
-
-/// What a text may become.
-const TEXTS: [&str; 16] = [
-    "",
-    "foo",
-    "bar",
-    "a",
-    "b",
-    "foo.v1.0.0",
-    "foo.v1.1.0",
-    "foo.v1.2.0",
-    "1.0.0",
-    "1.1.0",
-    "01.0.0",
-    "1.0.0-rc.1",
-    ">=1.0.0 <",
-    "olm.channel",
-    "Foo_Bar",
-    "quay.io/x y",
-];
-
-/// All places in a document.
-fn places(value: &Value, path: String, out: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) => fields.iter().for_each(|(key, value)| {
-            out.push(format!("{path}/{key}"));
-            places(value, format!("{path}/{key}"), out);
-        }),
-        Value::Array(items) => items.iter().enumerate().for_each(|(i, value)| {
-            out.push(format!("{path}/{i}"));
-            places(value, format!("{path}/{i}"), out);
-        }),
-        _ => {}
-    }
-}
-
-pub fn mutate(documents: &mut Vec<Value>, rng: &mut StdRng) {
-    let at = rng.random_range(0..documents.len());
-    match rng.random_range(0..10) {
-        0 => {
-            documents.remove(at);
-        }
-        1 => {
-            let copy = documents[at].clone();
-            documents.push(copy);
-        }
-        _ => {
-            let mut found = Vec::new();
-            places(&documents[at], String::new(), &mut found);
-            if found.is_empty() {
-                return;
-            }
-            let place = found[rng.random_range(0..found.len())].clone();
-            let (parent, key) = place.rsplit_once('/').unwrap();
-            let choice = rng.random_range(0..8);
-            match documents[at].pointer_mut(parent) {
-                Some(Value::Object(fields)) if choice == 0 => {
-                    fields.remove(key);
-                }
-                Some(Value::Array(items)) if choice == 0 => {
-                    items.remove(key.parse().unwrap());
-                }
-                Some(Value::Array(items)) if choice == 1 => {
-                    let copy = items[key.parse::<usize>().unwrap()].clone();
-                    items.push(copy);
-                }
-                _ => {
-                    let slot = documents[at].pointer_mut(&place).unwrap();
-                    if slot.is_string() || choice > 5 {
-                        *slot = json!(TEXTS[rng.random_range(0..TEXTS.len())]);
-                    } else if choice == 2 {
-                        *slot = json!(5);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Where upstream's order is random, or its words come from its parser.
-fn comparable(message: &str) -> String {
-    let mut lines: Vec<&str> = message.lines().map(|line| line.trim_start_matches(['│', '├', '└', '─', ' '])).collect();
-    lines.sort_unstable();
-    lines.join("\n")
-}
-
-/// How many cases to compare, and where the random numbers begin: `CATALOG_CASES` and `CATALOG_SEED` change them.
-pub fn cases(default: usize) -> (usize, StdRng) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
-    let cases = number("CATALOG_CASES").map_or(default, |it| usize::try_from(it).unwrap());
-    (cases, StdRng::seed_from_u64(number("CATALOG_SEED").unwrap_or(7)))
-}
+/// opm needs a tenth of a second for each.
+const CASES: u64 = 150;
 
 #[test]
 fn verdicts_on_mutated_catalogs_are_opm_s() {
     let Some(opm) = paths::opm() else { return };
-    let (cases, mut rng) = cases(CASES);
-    let mut refused = 0;
-    for number in 0..cases {
-        let mut documents = valid();
-        for _ in 0..rng.random_range(1..4) {
-            if !documents.is_empty() {
-                mutate(&mut documents, &mut rng);
-            }
-        }
+    batch::run("validate", CASES, |rng| {
+        let documents = mutation::mutated_catalog(rng);
         let dir = tempfile::tempdir().unwrap();
-        let text: String = documents.iter().map(|it| format!("{it}\n")).collect();
-        std::fs::write(dir.path().join("catalog.json"), &text).unwrap();
-        let ours = validate(dir.path()).map(|_| ()).map_err(|error| error.to_string());
-        let output = Command::new(&opm).args(["validate", "-o", "json"]).arg(dir.path()).output().unwrap();
-        let verdict: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let theirs = verdict["error"]["message"].as_str().map(str::to_owned);
-        refused += usize::from(theirs.is_some());
-        let ours = ours.err();
-        assert_eq!(
-            ours.as_deref().map(comparable),
-            theirs.as_deref().map(comparable),
-            "catalog {number}:\n{text}\nours: {ours:?}\nopm: {theirs:?}"
-        );
-    }
-    assert!(refused > cases / 4, "only {refused} of {cases} were refused");
+        let text = mutation::write(&documents, dir.path(), rng);
+        let ours = validate(dir.path()).err().map(|error| error.to_string());
+        let command = || {
+            let mut command = Command::new(&opm);
+            command.args(["validate", "-o", "json"]).arg(dir.path());
+            command
+        };
+        let comparable = ours.as_deref().map(unordered);
+        let theirs = ask(command, &comparable, |output| {
+            let verdict: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let message = verdict["error"]["message"].as_str().map(unordered);
+            assert_eq!(output.status.success(), message.is_none(), "{}", refusal(&output.stderr));
+            message
+        });
+        match comparable {
+            ours if ours != theirs => {
+                Verdict::Different(format!("ours: {}\nopm:  {}\n{text}", shown(&ours), shown(&theirs)))
+            }
+            None => Verdict::Accepted,
+            Some(_) => Verdict::Refused,
+        }
+    });
 }
 
-/// Lists are made of catalogs that are valid, so most changes here are to the graph.
+fn shown(message: &Option<String>) -> &str {
+    message.as_deref().unwrap_or("valid")
+}
+
 #[test]
 fn lists_of_mutated_catalogs_are_opm_s() {
     let Some(opm) = paths::opm() else { return };
-    let (cases, mut rng) = cases(CASES / 4);
-    let mut listed = 0;
-    for number in 0..cases {
-        let mut documents = valid();
-        mutate(&mut documents, &mut rng);
+    batch::run("list", CASES / 2, |rng| {
+        let documents = mutation::mutated_catalog(rng);
         let dir = tempfile::tempdir().unwrap();
-        let text: String = documents.iter().map(|it| format!("{it}\n")).collect();
-        std::fs::write(dir.path().join("catalog.json"), &text).unwrap();
-        let model = validate(dir.path()).map_err(|error| error.to_string());
-        for what in ["packages", "channels", "bundles"] {
-            let ours = model.clone().and_then(|model| match what {
-                "packages" => Ok(list::packages(&model)),
-                "channels" => list::channels(&model, None),
-                _ => list::bundles(&model, None),
-            });
-            let output = Command::new(&opm).args(["alpha", "list", what]).arg(dir.path()).output().unwrap();
-            let theirs = String::from_utf8(output.stdout).unwrap();
-            assert_eq!(output.status.success(), ours.is_ok(), "catalog {number}, {what}:\n{text}\nours: {ours:?}");
-            if let Ok(ours) = ours {
-                listed += 1;
-                assert_eq!(sorted(&ours), sorted(&theirs), "catalog {number}, {what}:\n{text}");
+        let text = mutation::write(&documents, dir.path(), rng);
+        let what = ["packages", "channels", "bundles"][rng.random_range(0..3)];
+        let package = [None, Some("foo"), Some("nobody")][rng.random_range(0..3)].filter(|_| what != "packages");
+        let ours = list::load(dir.path()).map_err(|error| error.to_string()).and_then(|model| match what {
+            "packages" => Ok(list::packages(&model)),
+            "channels" => list::channels(&model, package),
+            _ => list::bundles(&model, package),
+        });
+        let command = || {
+            let mut command = Command::new(&opm);
+            command.args(["alpha", "list", what]).arg(dir.path()).args(package);
+            command
+        };
+        let comparable = ours.map(|table| sorted(&table)).map_err(|message| unordered(&message));
+        let theirs = ask(command, &comparable, |output| {
+            let table = String::from_utf8(output.stdout).unwrap();
+            if output.status.success() { Ok(sorted(&table)) } else { Err(unordered(&refusal(&output.stderr))) }
+        });
+        match &comparable {
+            ours if ours != &theirs => {
+                Verdict::Different(format!("list {what} {package:?}\nours: {ours:?}\nopm:  {theirs:?}\n{text}"))
             }
+            Ok(_) => Verdict::Accepted,
+            Err(_) => Verdict::Refused,
         }
-    }
-    assert!(listed > cases / 4, "only {listed} lists were made of {cases} catalogs");
+    });
+}
+
+/// What `render` prints and `render-graph` draws.
+#[test]
+fn mutated_catalogs_are_rendered_and_drawn_as_opm_does() {
+    let Some(opm) = paths::opm() else { return };
+    batch::run("render", CASES / 2, |rng| {
+        let documents = mutation::mutated_catalog(rng);
+        let dir = tempfile::tempdir().unwrap();
+        let text = mutation::write(&documents, dir.path(), rng);
+        let reference = dir.path().to_str().unwrap().to_owned();
+        let (arguments, how): (&[&str], _) = match rng.random_range(0..7) {
+            0 | 1 => (&["render"], How::Render(Output::Json, Migration::None)),
+            2 => (&["render", "-o", "yaml"], How::Render(Output::Yaml, Migration::None)),
+            3 => (&["render", "--migrate"], How::Render(Output::Json, Migration::BundleObjectToCsvMetadata)),
+            4 => (&["alpha", "render-graph"], How::Draw(GraphOptions::default())),
+            5 => (
+                &["alpha", "render-graph", "--draw-v0-semantics", "-p", "foo"],
+                How::Draw(GraphOptions {
+                    package: Some("foo".to_owned()),
+                    skipped: SkippedEdges::Marked,
+                    ..GraphOptions::default()
+                }),
+            ),
+            _ => (
+                &["alpha", "render-graph", "--minimum-edge", "foo.v1.1.0"],
+                How::Draw(GraphOptions { minimum_edge: Some("foo.v1.1.0".to_owned()), ..GraphOptions::default() }),
+            ),
+        };
+        let migration = if let How::Render(_, migration) = &how { *migration } else { Migration::None };
+        let mut renderer = Renderer {
+            images: &mut NoImages,
+            allowed: Allowed::Everything,
+            migration,
+            image_template: None,
+            warnings: Vec::new(),
+        };
+        let ours = renderer.render(&[reference]).and_then(|catalog| match &how {
+            How::Render(output, _) => Ok(write_catalog(&catalog, *output)),
+            How::Draw(options) => mermaid(&catalog, options),
+        });
+        let ours = ours.map_err(|message| unordered(message.split("\n  in /").next().unwrap_or_default()));
+        let command = || {
+            let mut command = Command::new(&opm);
+            command.args(arguments).arg(dir.path());
+            command
+        };
+        let theirs = ask(command, &ours, |output| {
+            let printed = String::from_utf8(output.stdout).unwrap();
+            // A list that a channel does not have is no list for opm, and an empty one for us.
+            let printed = printed.replace("\nentries: null\n", "\nentries: []\n");
+            let printed = printed.replace("\n    \"entries\": null", "\n    \"entries\": []");
+            if output.status.success() { Ok(printed) } else { Err(unordered(&refusal(&output.stderr))) }
+        });
+        match &ours {
+            Err(_) if theirs.as_ref().is_err_and(|it| it.trim_end() == CRASHED) => Verdict::Refused,
+            ours if ours != &theirs => {
+                let show = |it: &Result<String, String>| it.clone().unwrap_or_else(|error| error);
+                Verdict::Different(format!("{arguments:?}\nours: {}\nopm:  {}\n{text}", show(ours), show(&theirs)))
+            }
+            Ok(_) => Verdict::Accepted,
+            Err(_) => Verdict::Refused,
+        }
+    });
+}
+
+enum How {
+    Render(Output, Migration),
+    Draw(GraphOptions),
 }
 
 /// opm's rows come from maps.
-fn sorted(table: &str) -> Vec<&str> {
-    let mut rows: Vec<&str> = table.lines().map(str::trim_end).collect();
+fn sorted(table: &str) -> Vec<String> {
+    let mut rows: Vec<String> = table.lines().map(|row| row.trim_end().to_owned()).collect();
     rows.sort_unstable();
     rows
 }

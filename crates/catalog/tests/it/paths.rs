@@ -9,7 +9,7 @@ pub fn data() -> Option<PathBuf> {
     let candidates = root.ancestors().map(|dir| dir.join("shared")).chain(beside);
     let found = candidates.map(|dir| dir.join("data/olm")).find(|dir| dir.is_dir());
     if found.is_none() {
-        println!("skipped: shared/data/olm is not here");
+        bailiwick_skip::skip("shared/data/olm is not here");
     }
     found
 }
@@ -30,7 +30,7 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     let system: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let found = tools.into_iter().chain(system).map(|dir| dir.join(name)).find(|path| path.is_file());
     if found.is_none() {
-        println!("skipped: {name} is not installed (cargo xtask setup --opm, apt install docker-registry)");
+        bailiwick_skip::skip(format_args!("{name} is not installed (cargo xtask setup)"));
     }
     found
 }

@@ -241,6 +241,126 @@ fn interoperability_finds_what_does_not_go_together() {
     assert!(failure(&report, layer, package, "samples").contains("spec.replicas"), "{}", report.table());
 }
 
+/// A repository with the template of one operator, whose bundles are in directories; its catalog as the template has it.
+fn repository(data: &Path, package: &str) -> (tempfile::TempDir, Catalog) {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = data.join("golden/semver-real");
+    let template = std::fs::read_to_string(golden.join(format!("{package}.veneer.yaml"))).unwrap();
+    std::fs::create_dir(dir.path().join(package)).unwrap();
+    std::fs::write(dir.path().join(package).join("veneer.yaml"), template).unwrap();
+    (dir, catalog(data))
+}
+
+#[test]
+fn sanity_renders_the_templates_again() {
+    let Some(data) = paths::data() else { return };
+    let package = "rabbitmq-cluster-operator";
+    let (dir, good) = repository(&data, package);
+    let sanity = |catalog: Catalog, bundles: &Path| {
+        let manifests = Manifests::new(Box::new(NoImages), Some(bundles));
+        let platform = Platform::parse(PLATFORM).unwrap();
+        let mut subject = Subject::new(platform, catalog, None, Some(dir.path().to_path_buf()), manifests).unwrap();
+        test(&mut subject, &[Layer::Sanity])
+    };
+    let verdict = |report: &Report| {
+        let mut found = report.checks().filter(|(_, it)| it.operator == package && it.name == "template");
+        found.next().map(|(_, it)| it.verdict.clone()).unwrap()
+    };
+    let all = data.join("bundles");
+    let report = sanity(good.clone(), &all);
+    assert_eq!(verdict(&report), Verdict::Passed, "{}", report.table());
+
+    // Somebody edited the rendered catalog: the images are all there, but nothing else is as it was.
+    let mut edited = good.clone();
+    for channel in edited.channels.iter_mut().filter(|it| it.package == package && it.entries.len() > 1) {
+        channel.entries.iter_mut().for_each(|entry| entry.skip_range = "<9.0.0".to_owned());
+    }
+    let report = sanity(edited, &all);
+    let told = failure(&report, Layer::Sanity, package, "template");
+    assert!(told.contains("the template renders to another channel stable-v2"), "{told}");
+    assert!(told.contains("bailiwick catalog update --force rabbitmq-cluster-operator"), "{told}");
+
+    // The image was pushed again with something else in it.
+    let moved = spoiled(&data, package, |_, text| {
+        text.contains("kind: ClusterServiceVersion")
+            .then(|| text.replace("displayName: RabbitMQ", "displayName: Rabbit"))
+    });
+    let report = sanity(good.clone(), moved.path());
+    assert!(matches!(verdict(&report), Verdict::Failed(_)), "{}", report.table());
+
+    let path = dir.path().join(package).join("veneer.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{text}{text}")).unwrap();
+    let told = failure(&sanity(good.clone(), &all), Layer::Sanity, package, "template");
+    assert!(told.contains("already set in map") && told.contains("line "), "{told}");
+    std::fs::write(&path, text.replace("olm.semver", "olm.semvar")).unwrap();
+    let told = failure(&sanity(good, &all), Layer::Sanity, package, "template");
+    assert!(told.contains("unknown template schema"), "{told}");
+}
+
+#[test]
+fn sanity_finds_files_that_are_left_out_and_images_that_are_not_pinned() {
+    let Some(data) = paths::data() else { return };
+    let package = "rabbitmq-cluster-operator";
+    let dir = spoiled(&data, package, |path, text| {
+        (path.to_string_lossy().contains("/manifests/") && !text.contains("kind: ClusterServiceVersion"))
+            .then(|| format!("{text}\nbroken: [\n"))
+    });
+    let report = run(&data, PLATFORM, catalog(&data), dir.path(), &[Layer::Sanity]);
+    let told = failure(&report, Layer::Sanity, package, "bundles");
+    assert!(told.contains(".yaml, line "), "{told}");
+
+    // Nothing of the real operators is pinned as strictly as that.
+    let strict = PLATFORM.replace("spec:\n", "spec:\n  images: digests\n");
+    let report = run(&data, &strict, catalog(&data), &data.join("bundles"), &[Layer::Sanity]);
+    let told = failure(&report, Layer::Sanity, package, "images");
+    assert!(told.contains("is not pinned by digest"), "{told}");
+}
+
+/// Others use the rest of the catalog.
+#[test]
+fn integration_looks_at_the_whole_catalog() {
+    let Some(data) = paths::data() else { return };
+    let other = "percona-xtradb-cluster-operator";
+    let platform = PLATFORM.lines().filter(|line| !line.contains(other)).collect::<Vec<_>>().join("\n");
+    // What belonged to it.
+    let platform = platform.replacen("    channel: stable-v1\n    versions: \">=1.19.0\"\n", "", 1);
+    let report = run(&data, &platform, catalog(&data), &data.join("bundles"), &[Layer::Integration]);
+    assert!(report.passed(), "{}", report.table());
+    let whole = report.checks().find(|(_, it)| it.name == "rest-of-catalog").unwrap().1.clone();
+    assert_eq!((whole.operator.as_str(), &whole.verdict), ("dbaas", &Verdict::Passed));
+
+    let mut gone = catalog(&data);
+    gone.packages.retain(|it| it.name != other);
+    gone.channels.retain(|it| it.package != other);
+    gone.bundles.retain(|it| it.package != other);
+    let report = run(&data, &platform, gone.clone(), &data.join("bundles"), &[Layer::Integration]);
+    assert!(failure(&report, Layer::Integration, other, "upgrade-paths").contains("is gone"), "{}", report.table());
+    let accepted = format!("{platform}\n  - {other}/upgrade-paths\n  - {other}/graph\n");
+    let report = run(&data, &accepted, gone, &data.join("bundles"), &[Layer::Integration]);
+    assert!(report.passed(), "{}", report.table());
+}
+
+/// Who names no channel takes the default one, which may be one of candidates.
+#[test]
+fn a_default_channel_of_candidates_only_warns() {
+    let Some(data) = paths::data() else { return };
+    let package = "rabbitmq-cluster-operator";
+    let mut now = catalog(&data);
+    for channel in now.channels.iter_mut().filter(|it| it.package == package) {
+        channel.name = channel.name.replace("stable", "candidate");
+    }
+    let of_package = now.packages.iter_mut().find(|it| it.name == package).unwrap();
+    of_package.default_channel = "candidate-v2".to_owned();
+    let platform = PLATFORM.replace("    channel: stable-v2\n", "");
+    let dir = spoiled(&data, package, |_, text| {
+        text.contains("kind: ClusterServiceVersion").then(|| text.replace("installModes:", "installmodez:"))
+    });
+    let report = run(&data, &platform, now, dir.path(), &[Layer::Sanity]);
+    assert!(report.passed(), "{}", report.table());
+    assert!(report.table().contains("(a candidate channel)"), "{}", report.table());
+}
+
 #[test]
 fn candidates_only_warn() {
     let Some(data) = paths::data() else { return };

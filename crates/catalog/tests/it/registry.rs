@@ -29,11 +29,16 @@ impl Drop for Server {
 
 /// A registry of its own, or `None` with a line that says so.
 pub fn start() -> Option<Server> {
+    start_with("", "")
+}
+
+/// A registry with more in the `http` section of its configuration, and with more sections.
+pub fn start_with(http: &str, sections: &str) -> Option<Server> {
     let program = paths::tool("docker-registry")?;
     let storage = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let config = format!(
-        "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n",
+        "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n{http}{sections}",
         storage.path().join("data").display()
     );
     std::fs::write(storage.path().join("config.yml"), config).unwrap();
@@ -103,6 +108,7 @@ fn bundles_and_catalogs_go_through_a_registry() {
             allowed: Allowed::BundleImages,
             migration: Migration::BundleObjectToCsvMetadata,
             image_template: None,
+            warnings: Vec::new(),
         };
         renderer.render(&[image.to_owned()])
     };
@@ -125,6 +131,7 @@ fn bundles_and_catalogs_go_through_a_registry() {
             allowed: Allowed::Catalogs,
             migration: Migration::None,
             image_template: None,
+            warnings: Vec::new(),
         };
         let pulled = renderer.render(std::slice::from_ref(&reference)).unwrap();
         assert_eq!(write_catalog(&pulled, Output::Yaml), text, "{reference}");
@@ -161,6 +168,7 @@ fn content_that_is_not_what_its_digest_says_is_refused() {
             allowed: Allowed::Everything,
             migration: Migration::None,
             image_template: None,
+            warnings: Vec::new(),
         };
         let error = renderer.render(&[format!("oci:{}", layout.display())]).unwrap_err();
         let digest = path.file_name().unwrap().to_str().unwrap();

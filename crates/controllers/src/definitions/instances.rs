@@ -15,12 +15,12 @@ use crate::requests;
 /// Objects listed at a time.
 const PAGE_SIZE: u32 = 500;
 
-/// Asks for the deletion of every instance and tells how many are left. Those wait for their finalizers.
-pub(super) async fn delete_all(client: &Client, definition: &Value) -> Result<usize, Error> {
-    let Some(resource) = served_resource(definition) else { return Ok(0) };
+/// Asks for the deletion of every instance. If some are left, which then wait for their finalizers, gives their type.
+pub(super) async fn delete_all(client: &Client, definition: &Value) -> Result<Option<ResourceType>, Error> {
+    let Some(resource) = served_resource(definition) else { return Ok(None) };
     let listed = list(client, &resource).await?;
     if listed.is_empty() {
-        return Ok(0);
+        return Ok(None);
     }
     let namespaces: BTreeSet<String> = listed.into_iter().collect();
     for namespace in &namespaces {
@@ -29,7 +29,8 @@ pub(super) async fn delete_all(client: &Client, definition: &Value) -> Result<us
             _ => {}
         }
     }
-    Ok(list(client, &resource).await?.len())
+    let left = list(client, &resource).await?;
+    Ok((!left.is_empty()).then_some(resource))
 }
 
 /// The namespaces of all instances; one entry for each.
@@ -51,13 +52,16 @@ async fn list(client: &Client, resource: &ResourceType) -> Result<Vec<String>, E
     }
 }
 
-/// The instances in a version that is served; the stored one while none is, as the server does for a definition that is
-/// being deleted.
+/// The instances in the version they are stored in if it is served: that takes no conversion webhook, which may have gone
+/// before. Else in any that is served; in the stored one while none is, as the server does for a definition that is being
+/// deleted.
 fn served_resource(definition: &Value) -> Option<ResourceType> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array()?;
-    let with = |what: &str| versions.iter().find(|version| version[what] == true);
-    let version = text(&with("served").or_else(|| with("storage"))?["name"]);
+    let stored = versions.iter().find(|version| version["storage"] == true);
+    let is_served = |version: &&Value| version["served"] == true;
+    let version = stored.filter(is_served).or_else(|| versions.iter().find(is_served)).or(stored)?;
+    let version = text(&version["name"]);
     let names = &definition["status"]["acceptedNames"];
     let group = text(&spec["group"]);
     let scope = if spec["scope"] == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
@@ -69,4 +73,29 @@ fn served_resource(definition: &Value) -> Option<ResourceType> {
         plural: text(&names["plural"]).to_owned(),
     };
     Some(ResourceType::new(api, scope))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn instances_are_listed_as_they_are_stored_where_that_is_served() {
+        let version =
+            |name: &str, served: bool, storage: bool| json!({"name": name, "served": served, "storage": storage});
+        for (versions, expected) in [
+            ([version("v1", true, false), version("v2", true, true)], "v2"),
+            ([version("v1", true, true), version("v2", true, false)], "v1"),
+            ([version("v1", true, false), version("v2", false, true)], "v1"),
+            ([version("v1", false, false), version("v2", false, true)], "v2"),
+        ] {
+            let definition = json!({
+                "spec": {"group": "g", "scope": "Namespaced", "versions": versions},
+                "status": {"acceptedNames": {"plural": "things", "kind": "Thing"}},
+            });
+            assert_eq!(served_resource(&definition).expect("a type").api.version, expected, "{definition}");
+        }
+    }
 }

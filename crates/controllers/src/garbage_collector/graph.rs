@@ -18,6 +18,8 @@ pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 
 /// Fewer shared names than this are not worth tidying.
 const NAMES_MIN: usize = 1024;
+/// Fewer places than this are not worth giving back.
+const PLACES_MIN: usize = 4096;
 
 /// An object's uid; shared between the places that name it.
 pub(crate) type Uid = Arc<str>;
@@ -228,10 +230,17 @@ impl Graph {
         for owner in &node.owners {
             let Some(owner_node) = self.nodes.get_mut(&owner.uid) else { continue };
             owner_node.dependents.remove(uid);
+            if is_sparse(owner_node.dependents.len(), owner_node.dependents.capacity()) {
+                owner_node.dependents.shrink_to(2 * owner_node.dependents.len());
+            }
             if owner_node.deletion == Deletion::Foreground {
                 tasks.push(Task::Delete(owner.uid.clone()));
             }
             self.forget_if_unneeded(&owner.uid);
+        }
+        // After a hundred thousand dependents went with their owner, their places do not stay.
+        if is_sparse(self.nodes.len(), self.nodes.capacity()) {
+            self.nodes.shrink_to(2 * self.nodes.len());
         }
     }
 
@@ -363,12 +372,15 @@ impl Graph {
     }
 
     fn owner(&mut self, reference: &OwnerReference) -> Owner {
-        let uid = self.nodes.get_key_value(reference.uid.as_str()).map(|(uid, _)| uid.clone());
+        // Those who name the same owner share its uid and name.
+        let known = self.nodes.get(reference.uid.as_str()).map(|node| &node.identity);
+        let uid = known.map_or_else(|| Arc::from(reference.uid.as_str()), |known| known.uid.clone());
+        let name = known.map(|known| &known.name).filter(|name| ***name == *reference.name).cloned();
         Owner {
             api_version: self.shared(&reference.api_version),
             kind: self.shared(&reference.kind),
-            name: Arc::from(reference.name.as_str()),
-            uid: uid.unwrap_or_else(|| Arc::from(reference.uid.as_str())),
+            name: name.unwrap_or_else(|| Arc::from(reference.name.as_str())),
+            uid,
             blocks: reference.block_owner_deletion == Some(true),
         }
     }
@@ -405,6 +417,11 @@ impl Graph {
         self.names.insert(name.clone());
         name
     }
+}
+
+/// Whether most of a map's places are empty.
+fn is_sparse(used: usize, places: usize) -> bool {
+    places > PLACES_MIN && used < places / 8
 }
 
 fn is_of(node: &Node, resource: &ResourceType) -> bool {

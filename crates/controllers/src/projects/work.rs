@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use kube::core::response::StatusDetails;
-
 use super::ProjectControllers;
 use crate::cluster_role_aggregation::ClusterRoleAggregation;
-use crate::definitions::Definitions;
+use crate::definitions::{Definitions, Settled};
 use crate::discovery::Discovery;
-use crate::error::{Error, status};
+use crate::error::Error;
 use crate::garbage_collector::{GarbageCollector, Uid};
 use crate::namespace::Namespaces;
 use crate::plane::{Plane, PlaneClient};
@@ -36,32 +34,31 @@ pub(super) enum Work {
     Policy(Plane, String),
 }
 
-/// For a project that is gone, or about to go, there is nothing left to do.
-fn done_if_gone(result: Result<Outcome, Error>) -> Result<Outcome, Error> {
-    match result {
-        Err(Error::Request(error)) if is_project_gone(&error) => Ok(Outcome::Done),
-        // Discovery tells the answer as text.
-        Err(Error::Discovery { detail, .. }) if detail.contains("\"kind\":\"projects\"") => Ok(Outcome::Done),
-        other => other,
+impl Work {
+    /// The project it is for.
+    fn plane(&self) -> &Plane {
+        match self {
+            Work::Definitions(plane)
+            | Work::Namespace(plane, _)
+            | Work::Account(plane, _)
+            | Work::Bundle(plane, _)
+            | Work::Quota(plane, ..)
+            | Work::Roles(plane)
+            | Work::Policy(plane, _) => plane,
+        }
     }
-}
-
-fn is_project_gone(error: &kube::Error) -> bool {
-    let Some(status) = status(error) else { return false };
-    let about = status.details.as_ref().filter(|details| details.kind == "projects");
-    let terminating = |details: &StatusDetails| details.causes.iter().any(|cause| cause.reason == "ProjectTerminating");
-    about.is_some_and(|details| status.is_not_found() || terminating(details))
 }
 
 impl ProjectControllers {
     pub(super) async fn perform(&self, work: Work) -> Result<Outcome, Error> {
-        done_if_gone(self.attempt(work).await)
+        let plane = work.plane().clone();
+        self.ask(&plane, self.attempt(work)).await
     }
 
     async fn attempt(&self, work: Work) -> Result<Outcome, Error> {
         let client = |plane: &Plane| PlaneClient::of(&self.root, plane).get();
         match work {
-            Work::Definitions(plane) => Definitions::settle_all(client(&plane)).await,
+            Work::Definitions(plane) => self.settle_definitions(&plane).await.map(|()| Outcome::Done),
             Work::Roles(plane) => ClusterRoleAggregation::settle_all(client(&plane)).await,
             Work::Policy(plane, name) => PolicyStatus::new(client(&plane)).settle(&name).await,
             Work::Account(plane, namespace) => {
@@ -74,7 +71,13 @@ impl ProjectControllers {
             Work::Namespace(plane, name) => {
                 let client = client(&plane);
                 let discovery = Arc::new(Discovery::new(client.clone()));
-                Namespaces::new(client, discovery, self.namespace_deletion_grace).delete(&name).await
+                let namespaces = Namespaces::new(client, discovery, self.namespace_deletion_grace);
+                let outcome = namespaces.delete(&name).await?;
+                if outcome == Outcome::Done {
+                    // It may have gone with its project, which is not told.
+                    self.state().terminating.remove(&(plane, name));
+                }
+                Ok(outcome)
             }
             Work::Quota(plane, namespace, name) => {
                 let client = client(&plane);
@@ -86,12 +89,22 @@ impl ProjectControllers {
         }
     }
 
+    async fn settle_definitions(&self, plane: &Plane) -> Result<(), Error> {
+        // Before anything is looked at, so that no instance goes unnoticed after that.
+        self.state().emptying.insert(plane.clone());
+        let settled = Definitions::settle_all(PlaneClient::of(&self.root, plane).get()).await;
+        if !matches!(settled, Ok(Settled::Emptying(_))) {
+            self.state().emptying.remove(plane);
+        }
+        settled.map(drop)
+    }
+
     pub(super) async fn collect(&self, plane: &Plane, uid: &Uid) -> Result<Outcome, Error> {
         let collecting = async {
             let Some(collector) = self.prepared(plane).await? else { return Ok(Outcome::Done) };
             collector.attempt_to_delete(uid).await
         };
-        done_if_gone(collecting.await)
+        self.ask(plane, collecting).await
     }
 
     pub(super) async fn orphan(&self, plane: &Plane, uid: &Uid) -> Result<Outcome, Error> {
@@ -99,7 +112,7 @@ impl ProjectControllers {
             let Some(collector) = self.prepared(plane).await? else { return Ok(Outcome::Done) };
             collector.orphan(uid).await
         };
-        done_if_gone(orphaning.await)
+        self.ask(plane, orphaning).await
     }
 
     /// The project's garbage collector, knowing the types of the project.

@@ -1,5 +1,6 @@
 use bailiwick_domains::name::Subject;
 use bailiwick_domains::registration::{Facts, Moment, Registration, Source, rdap};
+use bailiwick_domains::verification::evidence::EvidenceAnswer;
 use bailiwick_domains::verification::{Challenge, Evidence, Method, Scope};
 
 use super::*;
@@ -22,6 +23,7 @@ fn scan(facts: Facts, now: Timestamp) -> Scan {
         days_left: registration.days_left(now),
         subject,
         registration: Some(registration),
+        registration_later: None,
         registration_problem: None,
         dns: None,
         dns_problem: None,
@@ -32,7 +34,7 @@ fn scan(facts: Facts, now: Timestamp) -> Scan {
 #[test]
 fn the_first_crawl_has_the_documents_values() {
     let mut status = DomainStatus::default();
-    let notices = take_scan(&mut status, &scan(facts(), at("2026-11-16T10:00:00Z")));
+    let notices = take_scan(&mut status, &scan(facts(), at("2026-11-16T10:00:00Z")), Renewal::Unknown);
     assert_eq!(notices, []);
     assert_eq!(status.registrar_iana_id, Some(1068));
     assert_eq!(status.registrar_iana_name.as_deref(), Some("NAMECHEAP INC"));
@@ -49,28 +51,28 @@ fn the_first_crawl_has_the_documents_values() {
 fn the_same_again_is_no_write_but_once_a_day() {
     let first = at("2026-11-16T10:00:00Z");
     let mut status = DomainStatus::default();
-    take_scan(&mut status, &scan(facts(), first));
-    assert!(worth_writing(&DomainStatus::default(), &mut status, first));
+    take_scan(&mut status, &scan(facts(), first), Renewal::Unknown);
+    assert!(worth_writing(&DomainStatus::default(), &status));
     let later = at("2026-11-16T11:00:00Z");
     let mut again = status.clone();
-    assert_eq!(take_scan(&mut again, &scan(facts(), later)), []);
-    assert!(!worth_writing(&status, &mut again, later));
-    assert_eq!(again, status);
+    assert_eq!(take_scan(&mut again, &scan(facts(), later), Renewal::Unknown), []);
+    assert!(!worth_writing(&status, &again));
     let tomorrow = at("2026-11-17T10:00:00Z");
     let mut again = status.clone();
-    take_scan(&mut again, &scan(facts(), tomorrow));
-    assert!(worth_writing(&status, &mut again, tomorrow));
+    take_scan(&mut again, &scan(facts(), tomorrow), Renewal::Unknown);
+    assert!(worth_writing(&status, &again));
     assert_eq!(again.last_scan, Some(tomorrow));
+    assert_eq!(again.registration_observed, Some(tomorrow), "when the registry was asked, not when it first was");
 }
 
 #[test]
 fn a_change_is_an_event_and_a_line_of_history_with_both_values() {
     let mut status = DomainStatus::default();
-    take_scan(&mut status, &scan(facts(), at("2026-11-16T10:00:00Z")));
+    take_scan(&mut status, &scan(facts(), at("2026-11-16T10:00:00Z")), Renewal::Unknown);
     let mut changed = facts();
     changed.modified = Moment::parse("2026-11-16T10:30:00Z");
     let now = at("2026-11-16T11:00:00Z");
-    let notices = take_scan(&mut status, &scan(changed, now));
+    let notices = take_scan(&mut status, &scan(changed, now), Renewal::Unknown);
     assert_eq!(
         notices,
         [Notice {
@@ -92,7 +94,9 @@ fn each_threshold_is_one_event_over_restarts() {
     for hours in (0..40 * 24).rev() {
         let mut status: DomainStatus = serde_json::from_value(stored).expect("json");
         let now = end.checked_sub(SignedDuration::from_hours(hours)).expect("a time");
-        reasons.extend(take_scan(&mut status, &scan(facts(), now)).into_iter().map(|notice| notice.reason));
+        reasons.extend(
+            take_scan(&mut status, &scan(facts(), now), Renewal::Unknown).into_iter().map(|notice| notice.reason),
+        );
         stored = serde_json::to_value(status).expect("json");
     }
     assert_eq!(
@@ -108,6 +112,19 @@ fn each_threshold_is_one_event_over_restarts() {
     );
 }
 
+#[test]
+fn a_threshold_is_told_although_the_registry_does_not_answer_that_day() {
+    let mut status = DomainStatus::default();
+    take_scan(&mut status, &scan(facts(), at("2029-05-01T00:00:00Z")), Renewal::Unknown);
+    let mut unanswered = scan(facts(), at("2029-06-07T00:00:00Z"));
+    unanswered.registration = None;
+    let notices = take_scan(&mut status, &unanswered, Renewal::Unknown);
+    let reasons: Vec<&str> = notices.iter().map(|notice| notice.reason.as_str()).collect();
+    assert_eq!(reasons, ["DomainExpiresWithin30Days"]);
+    assert_eq!(status.days_until_expiration, Some(29));
+    assert_eq!(status.registration_observed, Some(at("2029-05-01T00:00:00Z")), "as old as it is");
+}
+
 fn claimed() -> DomainStatus {
     let domain = DomainName::parse("q7.io").expect("a name");
     let challenge = Challenge::new(&domain, Scope::Domain, "bailiwick", at("2026-11-16T10:00:00Z"), &mut |_| ())
@@ -116,7 +133,7 @@ fn claimed() -> DomainStatus {
 }
 
 fn verdict(outcome: Outcome, now: Timestamp) -> Verdict {
-    Verdict { outcome, findings: Vec::new(), evidence: Evidence { at: now, token: "t".into(), answers: Vec::new() } }
+    Verdict { outcome, findings: Vec::new(), evidence: Evidence { at: now, token: "t".into(), ..Evidence::default() } }
 }
 
 #[test]
@@ -133,15 +150,69 @@ fn a_proof_is_told_once_and_seeing_it_again_writes_nothing() {
 }
 
 #[test]
+fn a_proof_that_goes_away_is_in_the_history_with_both_ends_of_its_grace() {
+    let mut status = claimed();
+    take_verdict(&mut status, &verdict(Outcome::Verified(Method::DnsTxt), at("2026-11-16T10:01:00Z")));
+    let absent = |now: &str| {
+        let name = DomainName::parse("q7.io").expect("a name");
+        let mut verdict = verdict(Outcome::Pending, at(now));
+        verdict.evidence.answers.push(EvidenceAnswer {
+            vantage_point: "here".into(),
+            name: name.clone(),
+            server: name,
+            address: "192.0.2.1".parse().expect("an address"),
+            has_proof: false,
+            silent: false,
+            security: bailiwick_domains::authority::Security::Insecure,
+            packet_sha256: None,
+        });
+        verdict
+    };
+    assert_eq!(take_verdict(&mut status, &absent("2026-11-17T10:00:00Z"))[0].reason, "ProofMissing");
+    assert_eq!(take_verdict(&mut status, &absent("2026-11-18T10:00:00Z")), []);
+    assert_eq!(take_verdict(&mut status, &absent("2026-11-20T10:00:00Z"))[0].reason, "VerificationLapsed");
+    let history: Vec<(&str, &str)> =
+        status.history.iter().map(|change| (change.old.as_str(), change.new.as_str())).collect();
+    assert_eq!(
+        history,
+        [
+            ("proof missing", "lapsed: the proof was gone for longer than its grace"),
+            ("proved by a TXT record", "proof missing"),
+            ("not proved", "proved by a TXT record"),
+        ]
+    );
+}
+
+#[test]
+fn a_proof_that_cannot_be_checked_still_counts_and_that_is_said() {
+    let mut status = claimed();
+    take_verdict(&mut status, &verdict(Outcome::Verified(Method::HttpFile), at("2026-11-16T10:01:00Z")));
+    let mut silent = verdict(Outcome::Pending, at("2026-12-16T10:01:00Z"));
+    silent.findings.push(Finding::Site { problem: "http://q7.io/f could not be checked: no answer".into() });
+    assert_eq!(take_verdict(&mut status, &silent), []);
+    let verified = status.condition("Verified").expect("a condition");
+    assert_eq!(verified.status, "True");
+    assert_eq!(
+        verified.message,
+        "the proof could not be checked and still counts: http://q7.io/f could not be checked: no answer"
+    );
+}
+
+#[test]
 fn a_new_registration_ends_the_proof() {
     let mut status = claimed();
     let now = at("2026-11-16T10:01:00Z");
     take_verdict(&mut status, &verdict(Outcome::Verified(Method::DnsTxt), now));
-    take_scan(&mut status, &scan(facts(), now));
+    take_scan(&mut status, &scan(facts(), now), Renewal::Unknown);
     let mut anew = facts();
     anew.created = Moment::parse("2026-11-16T10:30:00Z");
     anew.handle = Some("another".into());
-    let notices = take_scan(&mut status, &scan(anew, at("2026-11-16T11:00:00Z")));
+    let notices = take_scan(&mut status, &scan(anew, at("2026-11-16T11:00:00Z")), Renewal::Unknown);
+    let reasons: Vec<&str> = notices.iter().map(|notice| notice.reason.as_str()).collect();
+    assert_eq!(reasons, ["DomainChanged", "VerificationLapsed"]);
     assert_eq!(notices[0].concern, Concern::Critical);
+    assert_eq!(status.history[0].new, "lapsed: the registration changed hands");
+    // The old record is still there, and proves nothing.
+    take_verdict(&mut status, &verdict(Outcome::Verified(Method::DnsTxt), at("2026-11-16T11:00:01Z")));
     assert!(!status.verification.expect("a claim").standing.holds());
 }

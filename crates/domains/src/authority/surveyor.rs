@@ -1,5 +1,6 @@
 //! [`Authorities`] and [`Hosts`] on the engine: the way to a zone is asked of whoever answers first, the zone itself of every
-//! server. Each survey is a run of its own, so that nothing is remembered between two looks.
+//! server. Each survey is a run of its own, so that nothing is remembered between two looks; those of a watch share what they
+//! know of registries.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,17 +8,24 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::{Authorities, Record, RecordKind, RecordValue, Said, Security, ServerAnswer, Soa, Survey};
+use super::{
+    Authorities, Record, RecordKind, RecordValue, Said, Security, ServerAnswer, Soa, Survey, Witness, Witnessed,
+    WrongGlue,
+};
 use crate::dial::Hosts;
 use crate::dnssec;
-use crate::engine::Engine;
+use crate::engine::{Engine, MAX_QUESTIONS};
+use crate::evidence::{Evidence, sha256};
 use crate::name::DomainName;
 use crate::recursive::{self, Via};
-use crate::resolve::{Reply, Resolution, Run, Says, Thoroughness};
+use crate::resolve::{AddressSource, Commons, Cut, Pace, Reply, Resolution, Run, Says, Step, Thoroughness};
 use crate::seams::{Clock, Net, Roots, VantagePoint};
 use crate::transport::{TlsTrust, TransportOptions};
 use crate::verdict::judge;
 use crate::wire::{Name, Question, RData, RecordType, Section, parse_name, rdata_text, show_name};
+
+/// Questions of one look of a watch: two for each address of up to thirteen servers, and those about their names.
+const GLANCE_QUESTIONS_MAX: usize = 120;
 
 /// What a resolver answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +39,8 @@ pub struct CachedAnswer {
 /// Asks with one engine for each vantage point.
 pub struct Surveyor {
     engines: HashMap<String, Engine>,
+    /// What looks of a watch know from each other, for each place.
+    commons: HashMap<String, Arc<Commons>>,
     /// The place that is asked from when no other is named.
     first: String,
 }
@@ -40,17 +50,33 @@ impl Surveyor {
     pub fn new(net: &Net, clock: &Arc<dyn Clock>, roots: &Arc<Roots>) -> Self {
         let places = roots.vantage_points();
         let first = places.first().map(|place| place.name.clone()).unwrap_or_default();
+        // One for all places: to a server they are all ours.
+        let pace = Arc::new(Pace::of_awaited());
         let engine = |from: VantagePoint| {
             let trust = roots.ca_file.clone().map_or(TlsTrust::System, TlsTrust::File);
             let options = TransportOptions { trust, ..TransportOptions::default() };
-            (from.name.clone(), Engine::new(net.seen_from(from), clock.clone(), roots.clone(), options))
+            let engine = Engine::new(net.seen_from(from.clone()), clock.clone(), roots.clone(), options);
+            (from.name, engine.paced(pace.clone()))
         };
-        Self { engines: places.into_iter().map(engine).collect(), first }
+        let commons = places.iter().map(|place| (place.name.clone(), Arc::default())).collect();
+        Self { engines: places.into_iter().map(engine).collect(), commons, first }
     }
 
     /// The engine of a vantage point.
     pub fn engine(&self, vantage_point: &str) -> Option<&Engine> {
         self.engines.get(vantage_point)
+    }
+
+    /// The engines of all vantage points, the first one first.
+    pub fn engines(&self) -> Vec<&Engine> {
+        let mut engines: Vec<(&String, &Engine)> = self.engines.iter().collect();
+        engines.sort_by_key(|(name, _)| (**name != self.first, (*name).clone()));
+        engines.into_iter().map(|(_, engine)| engine).collect()
+    }
+
+    /// Questions asked of servers so far.
+    pub fn questions_asked(&self) -> u64 {
+        self.engines.values().map(|engine| engine.transport().questions_asked()).sum()
     }
 
     /// The engine of the first vantage point.
@@ -80,35 +106,195 @@ impl Surveyor {
 
     async fn ask(&self, from: &VantagePoint, name: &DomainName, kind: RecordKind) -> Result<Survey, String> {
         let engine = self.engine(&from.name).ok_or_else(|| format!("there is no vantage point {}", from.name))?;
-        let owner = parse_name(name.as_str()).map_err(|error| error.to_string())?;
-        let run = Run::new(engine);
-        let way = run.resolve(&Question::new(owner.clone(), RecordType::SOA), Thoroughness::FirstAnswer).await;
-        let cut = run.deepest_cut(&owner);
-        if cut.zone.is_root() {
-            return Err(no_way(&way));
-        }
-        let zone = DomainName::parse(&show_name(&cut.zone)).map_err(|error| error.to_string())?;
-        let soa = run.resolve(&Question::new(cut.zone.clone(), RecordType::SOA), Thoroughness::FirstAnswer).await;
-        let question = Question::new(owner.clone(), record_type(kind));
-        let resolution = run.resolve(&question, Thoroughness::EveryServer).await;
-        let validation = dnssec::validate(&run, &resolution).await;
-        let step = resolution.steps.iter().rev().find(|step| step.question.name == owner);
-        let answers = step.map(|step| step.replies.iter().filter_map(|reply| answer(reply, &owner, kind)).collect());
-        let mut nameservers: Vec<DomainName> =
-            cut.servers.iter().filter_map(|server| DomainName::parse(&show_name(&server.name)).ok()).collect();
-        nameservers.sort();
-        Ok(Survey {
-            vantage_point: from.name.clone(),
-            name: name.clone(),
-            kind,
-            soa: start_of_authority(&soa, &zone),
-            zone,
-            nameservers,
-            delegation_ttl: cut.ns_ttl,
-            security: security(validation.status),
-            answers: answers.unwrap_or_default(),
-        })
+        Ok(survey_in(&Run::new(engine), from, name, kind).await?.survey)
     }
+
+    /// The nameservers of a domain with everything that shows how they do.
+    async fn look_closely(&self, from: &VantagePoint, domain: &DomainName) -> Result<Witnessed, String> {
+        let engine = self.engine(&from.name).ok_or_else(|| format!("there is no vantage point {}", from.name))?;
+        let run = Run::new(engine);
+        let mut witnessed = survey_in(&run, from, domain, RecordKind::Ns).await?;
+        let names = witnessed.survey.nameservers.clone();
+        let lookups = names.into_iter().take(ALIASES_LOOKED_FOR).map(|name| {
+            let run = &run;
+            async move {
+                let question = Question::new(parse_name(name.as_str()).ok()?, RecordType::A);
+                let resolution = run.resolve(&question, Thoroughness::FirstAnswer).await;
+                Some((name, Evidence::of_reply(resolution.alias_reply()?)))
+            }
+        });
+        witnessed.witness.aliases = futures::future::join_all(lookups).await.into_iter().flatten().collect();
+        Ok(witnessed)
+    }
+
+    /// Several surveys in one look: the way to a zone is asked once for all questions about it.
+    pub async fn survey_all(
+        &self,
+        from: &VantagePoint,
+        questions: &[(DomainName, RecordKind)],
+    ) -> Vec<Result<Survey, String>> {
+        let Some(engine) = self.engine(&from.name) else {
+            return vec![Err(format!("there is no vantage point {}", from.name)); questions.len()];
+        };
+        let run = Run::with_budget(engine, MAX_QUESTIONS + questions.len() * SURVEY_QUESTIONS);
+        let mut surveys = Vec::with_capacity(questions.len());
+        // The first finds the way; the others go it together.
+        if let Some((name, kind)) = questions.first() {
+            surveys.push(survey_in(&run, from, name, *kind).await);
+        }
+        let others = questions.iter().skip(1).map(|(name, kind)| survey_in(&run, from, name, *kind));
+        surveys.extend(futures::future::join_all(others).await);
+        surveys.into_iter().map(|witnessed| witnessed.map(|witnessed| witnessed.survey)).collect()
+    }
+}
+
+/// Nameservers of a domain that may turn out to be aliases; a zone has no more.
+const ALIASES_LOOKED_FOR: usize = 13;
+
+/// What one survey adds to a look whose way is known: the zone's servers, its version and its keys.
+const SURVEY_QUESTIONS: usize = 50;
+
+/// Asks every server of the zone that a name is in.
+async fn survey_in(
+    run: &Run<'_>,
+    from: &VantagePoint,
+    name: &DomainName,
+    kind: RecordKind,
+) -> Result<Witnessed, String> {
+    let owner = parse_name(name.as_str()).map_err(|error| error.to_string())?;
+    let way = run.resolve(&Question::new(owner.clone(), RecordType::SOA), Thoroughness::FirstAnswer).await;
+    let cut = run.deepest_cut(&owner);
+    if cut.zone.is_root() {
+        return Err(no_way(&way));
+    }
+    let zone = DomainName::parse(&show_name(&cut.zone)).map_err(|error| error.to_string())?;
+    // Whoever looks at the nameservers wants to know which version each has.
+    let thoroughness = if kind == RecordKind::Ns { Thoroughness::EveryServer } else { Thoroughness::FirstAnswer };
+    let soa = run.resolve(&Question::new(cut.zone.clone(), RecordType::SOA), thoroughness).await;
+    let question = Question::new(owner.clone(), record_type(kind));
+    let resolution = run.resolve(&question, Thoroughness::EveryServer).await;
+    let validation = dnssec::validate(run, &resolution).await;
+    let step = resolution.steps.iter().rev().find(|step| step.question.name == owner);
+    let serials = soa.last().map(serials).unwrap_or_default();
+    let answers =
+        step.map(|step| step.replies.iter().filter_map(|reply| answer(reply, &owner, kind, &serials)).collect());
+    let mut witness = Witness::default();
+    if kind == RecordKind::Ns {
+        let refers = |step: &&Step| {
+            step.chosen_reply().is_some_and(|reply| matches!(&reply.says, Says::Referral(to) if *to == cut.zone))
+        };
+        let parent = way.steps.iter().find(refers).and_then(Step::chosen_reply);
+        witness.parent = parent.map(Evidence::of_reply);
+        witness.servers = step.iter().flat_map(|step| &step.replies).map(Evidence::of_reply).collect();
+        witness.versions = soa.last().iter().flat_map(|step| &step.replies).map(Evidence::of_reply).collect();
+    }
+    let survey = Survey {
+        vantage_point: from.name.clone(),
+        name: name.clone(),
+        kind,
+        soa: start_of_authority(&soa, &zone),
+        zone,
+        nameservers: nameservers(&cut),
+        delegation_ttl: cut.ns_ttl,
+        delegation_signers: delegation_signers(&cut),
+        security: security(validation.status),
+        answers: answers.unwrap_or_default(),
+        wrong_glue: if kind == RecordKind::Ns { wrong_glue(run, &cut).await } else { Vec::new() },
+    };
+    Ok(Witnessed { survey, witness })
+}
+
+impl Surveyor {
+    /// One look of a watch: the parent is asked once, each server of the domain for its version and its list.
+    async fn glance(&self, from: &VantagePoint, domain: &DomainName) -> Result<Survey, String> {
+        let missing = || format!("there is no vantage point {}", from.name);
+        let engine = self.engine(&from.name).ok_or_else(missing)?;
+        let commons = self.commons.get(&from.name).ok_or_else(missing)?;
+        let owner = parse_name(domain.as_str()).map_err(|error| error.to_string())?;
+        let run = Run::sharing(engine, GLANCE_QUESTIONS_MAX, commons.clone());
+        let cut = run.delegation(&owner).await.map_err(|reason| reason.to_string())?;
+        let mut survey = Survey {
+            vantage_point: from.name.clone(),
+            name: domain.clone(),
+            kind: RecordKind::Ns,
+            zone: domain.clone(),
+            nameservers: Vec::new(),
+            delegation_ttl: None,
+            delegation_signers: None,
+            soa: None,
+            security: Security::Indeterminate,
+            answers: Vec::new(),
+            wrong_glue: Vec::new(),
+        };
+        let Some(cut) = cut else {
+            let above = run.deepest_cut(&owner).zone;
+            survey.zone = DomainName::parse(&show_name(&above)).map_err(|error| error.to_string())?;
+            return Ok(survey);
+        };
+        survey.nameservers = nameservers(&cut);
+        survey.delegation_ttl = cut.ns_ttl;
+        survey.delegation_signers = delegation_signers(&cut);
+        // Who is silent is not asked a second question, who is lame is.
+        let soa = run.ask_zone(&cut, RecordType::SOA).await;
+        let ns = run.ask_zone(&soa.answering(), RecordType::NS).await;
+        let serials = serials(&soa);
+        survey.answers =
+            ns.replies.iter().filter_map(|reply| answer(reply, &owner, RecordKind::Ns, &serials)).collect();
+        let silent = soa.replies.iter().filter(|reply| reply.failure().is_some());
+        survey.answers.extend(silent.filter_map(|reply| answer(reply, &owner, RecordKind::Ns, &serials)));
+        let resolution = Resolution::of_step(ns, run.budget().asked());
+        survey.security = security(dnssec::validate(&run, &resolution).await.status);
+        survey.soa = start_of_authority(&Resolution::of_step(soa, 0), domain);
+        survey.wrong_glue = wrong_glue(&run, &cut).await;
+        Ok(survey)
+    }
+}
+
+/// Compares the addresses that the parent sent along for servers inside the zone with those of the zone.
+async fn wrong_glue(run: &Run<'_>, cut: &Cut) -> Vec<WrongGlue> {
+    let glued = cut.servers.iter().filter(|server| {
+        server.source == AddressSource::Glue && !server.addresses.is_empty() && cut.zone.zone_of(&server.name)
+    });
+    let mut wrong = Vec::new();
+    for server in glued {
+        let zone = run.addresses_now(&server.name).await;
+        let stray = server.addresses.iter().any(|address| !zone.contains(address));
+        if let (false, true, Ok(name)) = (zone.is_empty(), stray, DomainName::parse(&show_name(&server.name))) {
+            wrong.push(WrongGlue { server: name, parent: server.addresses.clone(), zone });
+        }
+    }
+    wrong
+}
+
+/// The nameservers of a cut, sorted.
+fn nameservers(cut: &Cut) -> Vec<DomainName> {
+    let mut names: Vec<DomainName> =
+        cut.servers.iter().filter_map(|server| DomainName::parse(&show_name(&server.name)).ok()).collect();
+    names.sort();
+    names
+}
+
+/// The version of the zone that each server has.
+fn serials(step: &Step) -> HashMap<IpAddr, u32> {
+    let serial = |reply: &Reply| {
+        let answer = reply.exchange.answer().filter(|_| reply.says == Says::Answer)?;
+        let mut records = answer.rrset(Section::Answer, &step.question.name, RecordType::SOA);
+        let serial =
+            records.find_map(|record| if let RData::SOA(soa) = &record.data { Some(soa.serial) } else { None });
+        Some((reply.exchange.server.ip(), serial?))
+    };
+    step.replies.iter().filter_map(serial).collect()
+}
+
+/// The DS records of a referral. A signed parent sends them or the proof that there are none; without either nothing is known.
+fn delegation_signers(cut: &Cut) -> Option<Vec<String>> {
+    if cut.security.is_empty() {
+        return None;
+    }
+    let of_zone = cut.security.iter().filter(|found| found.record_type() == RecordType::DS && found.name == cut.zone);
+    let mut signers: Vec<String> = of_zone.map(rdata_text).collect();
+    signers.sort();
+    Some(signers)
 }
 
 /// Why no zone was found.
@@ -155,7 +341,7 @@ fn kind_of(rtype: RecordType) -> Option<RecordKind> {
     }
 }
 
-fn answer(reply: &Reply, owner: &Name, kind: RecordKind) -> Option<ServerAnswer> {
+fn answer(reply: &Reply, owner: &Name, kind: RecordKind, serials: &HashMap<IpAddr, u32>) -> Option<ServerAnswer> {
     let server = DomainName::parse(&show_name(&reply.server)).ok()?;
     let verdict = || judge(reply).first().map_or_else(|| "no answer".to_owned(), ToString::to_string);
     let said = match (&reply.says, reply.exchange.answer()) {
@@ -173,9 +359,9 @@ fn answer(reply: &Reply, owner: &Name, kind: RecordKind) -> Option<ServerAnswer>
         (Says::NxDomain, _) => Said::NoSuchName,
         _ => Said::Nothing(verdict()),
     };
-    let digest = reply.exchange.answer().map(|answer| ring::digest::digest(&ring::digest::SHA256, answer.wire()));
-    let packet_sha256 = digest.map(|digest| digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect());
-    Some(ServerAnswer { server, address: reply.exchange.server.ip(), said, packet_sha256 })
+    let packet_sha256 = reply.exchange.answer().map(|answer| sha256(answer.wire()));
+    let address = reply.exchange.server.ip();
+    Some(ServerAnswer { server, address, said, serial: serials.get(&address).copied(), packet_sha256 })
 }
 
 fn record(found: &crate::wire::Record) -> Option<Record> {
@@ -222,6 +408,18 @@ impl Authorities for Surveyor {
         kind: RecordKind,
     ) -> BoxFuture<'a, Result<Survey, String>> {
         Box::pin(self.ask(from, name, kind))
+    }
+
+    fn examine<'a>(
+        &'a self,
+        from: &'a VantagePoint,
+        domain: &'a DomainName,
+    ) -> BoxFuture<'a, Result<Witnessed, String>> {
+        Box::pin(self.look_closely(from, domain))
+    }
+
+    fn watch<'a>(&'a self, from: &'a VantagePoint, domain: &'a DomainName) -> BoxFuture<'a, Result<Survey, String>> {
+        Box::pin(self.glance(from, domain))
     }
 }
 

@@ -4,7 +4,7 @@ use hickory_proto::dnssec::rdata::{DNSKEY, DNSSECRData, NSEC};
 
 use super::zones::Zones;
 use super::{nsec3, signatures_of};
-use crate::wire::{Answer, Name, RData, Record, RecordType, Section, label_count, show_name};
+use crate::wire::{Name, RData, Record, RecordType, label_count, show_name};
 
 /// How much is proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,22 +21,22 @@ pub(super) struct Denials<'a> {
     pub(super) nsec3: Vec<(&'a Name, &'a hickory_proto::dnssec::rdata::NSEC3)>,
 }
 
-/// Collects the records whose signatures are good; the reason of the first that is not.
+/// Collects the records of an authority section whose signatures are good; the reason of the first that is not.
 fn verified<'a>(
     zones: &mut Zones<'_, '_>,
-    answer: &'a Answer,
+    authority: &'a [Record],
     keys: &[DNSKEY],
     zone: &Name,
 ) -> Result<Denials<'a>, String> {
     let mut found = Denials { nsec: Vec::new(), nsec3: Vec::new() };
-    let authority = answer.section(Section::Authority);
     for record in authority {
         let RData::DNSSEC(data) = &record.data else { continue };
         let rtype = record.record_type();
         if !matches!(rtype, RecordType::NSEC | RecordType::NSEC3) || !zone.zone_of(&record.name) {
             continue;
         }
-        let records: Vec<&Record> = answer.rrset(Section::Authority, &record.name, rtype).collect();
+        let same = |other: &&Record| other.record_type() == rtype && other.name == record.name;
+        let records: Vec<&Record> = authority.iter().filter(same).collect();
         let signatures = signatures_of(authority, &record.name, rtype);
         let good = zones.verify(&records, &signatures, keys, zone);
         good.map_err(|reason| format!("the {rtype} record of {}: {reason}", show_name(&record.name)))?;
@@ -55,12 +55,12 @@ fn verified<'a>(
 /// Proves that a name does not exist and that no wildcard stands in for it.
 pub(super) fn prove_nxdomain(
     zones: &mut Zones<'_, '_>,
-    answer: &Answer,
+    authority: &[Record],
     keys: &[DNSKEY],
     zone: &Name,
     name: &Name,
 ) -> Result<Proof, String> {
-    let denials = verified(zones, answer, keys, zone)?;
+    let denials = verified(zones, authority, keys, zone)?;
     if !denials.nsec3.is_empty() {
         return nsec3::prove_nxdomain(&denials.nsec3, zone, name);
     }
@@ -75,13 +75,13 @@ pub(super) fn prove_nxdomain(
 /// Proves that a name has no records of a type.
 pub(super) fn prove_nodata(
     zones: &mut Zones<'_, '_>,
-    answer: &Answer,
+    authority: &[Record],
     keys: &[DNSKEY],
     zone: &Name,
     name: &Name,
     rtype: RecordType,
 ) -> Result<Proof, String> {
-    let denials = verified(zones, answer, keys, zone)?;
+    let denials = verified(zones, authority, keys, zone)?;
     if !denials.nsec3.is_empty() {
         return nsec3::prove_nodata(&denials.nsec3, zone, name, rtype);
     }
@@ -112,19 +112,19 @@ pub(super) fn prove_nodata(
 /// Proves that a wildcard may stand in for a name: that nothing closer exists.
 pub(super) fn prove_no_closer_match(
     zones: &mut Zones<'_, '_>,
-    answer: &Answer,
+    authority: &[Record],
     keys: &[DNSKEY],
     zone: &Name,
     name: &Name,
     wildcard_labels: u8,
-) -> Result<(), String> {
-    let denials = verified(zones, answer, keys, zone)?;
+) -> Result<Proof, String> {
+    let denials = verified(zones, authority, keys, zone)?;
     if !denials.nsec3.is_empty() {
         let next_closer = name.trim_to(usize::from(wildcard_labels) + 1);
-        return nsec3::prove_covered(&denials.nsec3, zone, &next_closer);
+        return nsec3::prove_covered(&denials.nsec3, &next_closer);
     }
     covering(&denials.nsec, zone, name)
-        .map(drop)
+        .map(|_| Proof::Complete)
         .ok_or_else(|| format!("no NSEC record proves that {} itself does not exist", show_name(name)))
 }
 

@@ -39,7 +39,8 @@ pub(super) fn prove_nodata(
     let wildcard = encloser.prepend_label("*").map_err(|error| error.to_string())?;
     if let Some(nsec3) = matching(records, &wildcard)? {
         return if lacks_type(nsec3, rtype) {
-            Ok(Proof::Complete)
+            // An unsigned delegation may hide in the gap; then the wildcard does not speak for the name.
+            Ok(if opt_out { Proof::OptOut } else { Proof::Complete })
         } else {
             Err(format!("the NSEC3 record of {} says that the type exists", show_name(&wildcard)))
         };
@@ -51,9 +52,10 @@ pub(super) fn prove_nodata(
 }
 
 /// Proves that a name does not exist.
-pub(super) fn prove_covered(records: &Records<'_>, _zone: &Name, name: &Name) -> Result<(), String> {
+pub(super) fn prove_covered(records: &Records<'_>, name: &Name) -> Result<Proof, String> {
     match covering(records, name)? {
-        Some(_) => Ok(()),
+        Some(nsec3) if nsec3.opt_out() => Ok(Proof::OptOut),
+        Some(_) => Ok(Proof::Complete),
         None => Err(format!("no NSEC3 record proves that {} does not exist", show_name(name))),
     }
 }

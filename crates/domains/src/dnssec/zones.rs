@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::time::Duration;
 
 use hickory_proto::dnssec::PublicKey;
 use hickory_proto::dnssec::rdata::{DNSKEY, DNSSECRData, DS, RRSIG};
@@ -9,13 +10,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{Judgement, Status, denial, keys, signature, signatures_of};
-use crate::resolve::{Outcome, Resolution, Run, Thoroughness};
+use crate::resolve::{Commons, Cut, Outcome, Resolution, Run, Thoroughness};
 use crate::wire::{Name, Question, RData, Record, RecordType, Section, label_count, show_name};
 
 /// Signature verifications for one answer; a whole chain needs a dozen.
 const MAX_VERIFICATIONS: usize = 128;
 /// Zones of one chain.
 const MAX_ZONES: usize = 40;
+/// How long a watch believes a registry's keys without asking again; keys are announced for days before they are used.
+const KEYS_LIFE: Duration = Duration::from_secs(900);
 
 /// What is known about the keys of a zone.
 #[derive(Clone, Debug)]
@@ -111,6 +114,16 @@ impl<'r, 'e> Zones<'r, 'e> {
             if self.states.len() >= MAX_ZONES {
                 return ZoneState::Indeterminate("the chain of zones is too long".to_owned());
             }
+            // Turns are taken from a zone to those above it, never the other way.
+            let commons = self.run.commons().filter(|_| Commons::shares(zone)).cloned();
+            let _turn = match &commons {
+                Some(commons) if commons.keys(zone).is_none() => Some(commons.turn(zone).await),
+                _ => None,
+            };
+            if let Some(state) = commons.as_ref().and_then(|commons| commons.keys(zone)) {
+                self.states.insert(zone.clone(), state.clone());
+                return state;
+            }
             // A zone that depends on itself would come here again before it is judged.
             let unfinished = ZoneState::Bogus(format!("the chain of trust of {} leads to itself", show_name(zone)));
             self.states.insert(zone.clone(), unfinished);
@@ -121,6 +134,9 @@ impl<'r, 'e> Zones<'r, 'e> {
                 }
                 Err(state) => (Vec::new(), state),
             };
+            if let Some(commons) = &commons {
+                commons.keep_keys(zone, &state, KEYS_LIFE);
+            }
             self.states.insert(zone.clone(), state.clone());
             self.record(zone, &state, &ds_set);
             state
@@ -144,10 +160,14 @@ impl<'r, 'e> Zones<'r, 'e> {
         if zone.is_root() {
             return Ok(keys::anchors(&self.run.engine().roots().anchors));
         }
-        let shown = show_name(zone);
+        if let Some(Cut { parent: Some(parent), security, .. }) = self.run.known_cut(zone)
+            && let Some(found) = self.ds_of_referral(zone, &parent, &security).await
+        {
+            return found;
+        }
         let resolution = self.ask(zone, RecordType::DS).await;
         let Some(answer) = final_answer(&resolution) else {
-            return Err(ZoneState::Indeterminate(format!("the DS of {shown} could not be had")));
+            return Err(ZoneState::Indeterminate(format!("the DS of {} could not be had", show_name(zone))));
         };
         let section = match resolution.outcome {
             Outcome::Found => Section::Answer,
@@ -164,29 +184,68 @@ impl<'r, 'e> Zones<'r, 'e> {
             .unwrap_or_else(|| zone.base_name());
         let state = self.state(&parent).await;
         let ZoneState::Secure(parent_keys) = &state else { return Err(inherited(state, zone, &parent)) };
-        if resolution.outcome == Outcome::Found {
-            let records: Vec<&Record> = answer.rrset(Section::Answer, zone, RecordType::DS).collect();
-            let signatures = signatures_of(answer.section(Section::Answer), zone, RecordType::DS);
-            self.verify(&records, &signatures, parent_keys, &parent)
-                .map_err(|reason| ZoneState::Bogus(format!("the DS of {shown}: {reason}")))?;
-            let ds_set = keys::ds_records(records);
-            if !ds_set.iter().any(keys::is_supported) {
-                return Err(ZoneState::Insecure(format!(
-                    "{shown} is signed only with algorithms that are not supported here"
-                )));
-            }
-            return Ok(ds_set);
+        match resolution.outcome {
+            Outcome::Found => self.vouched_ds(zone, &parent, parent_keys, answer.section(Section::Answer)),
+            _ => Err(self.denied_ds(zone, &parent, parent_keys, answer.section(Section::Authority))),
         }
-        let proof = denial::prove_nodata(self, answer, parent_keys, &parent, zone, RecordType::DS);
-        Err(match proof {
-            Ok(_) => ZoneState::Insecure(format!(
-                "{} proves that {shown} has no DS, so it is not signed",
-                show_name(&parent)
-            )),
-            Err(reason) => {
-                ZoneState::Bogus(format!("{} does not prove that {shown} has no DS: {reason}", show_name(&parent)))
-            }
-        })
+    }
+
+    /// The same by what came with the referral, which saves the parent a question. Nothing when that proves nothing: then
+    /// the parent is asked.
+    async fn ds_of_referral(
+        &mut self,
+        zone: &Name,
+        parent: &Name,
+        security: &[Record],
+    ) -> Option<Result<Vec<DS>, ZoneState>> {
+        if security.is_empty() {
+            return None;
+        }
+        let state = self.state(parent).await;
+        let ZoneState::Secure(parent_keys) = &state else { return Some(Err(inherited(state, zone, parent))) };
+        let has_ds = security.iter().any(|record| record.record_type() == RecordType::DS && record.name == *zone);
+        match has_ds {
+            true => match self.vouched_ds(zone, parent, parent_keys, security) {
+                Err(ZoneState::Bogus(_)) => None,
+                found => Some(found),
+            },
+            false => match self.denied_ds(zone, parent, parent_keys, security) {
+                ZoneState::Bogus(_) => None,
+                state => Some(Err(state)),
+            },
+        }
+    }
+
+    /// The DS records among those given, if the parent's keys vouch for them.
+    fn vouched_ds(
+        &mut self,
+        zone: &Name,
+        parent: &Name,
+        parent_keys: &[DNSKEY],
+        section: &[Record],
+    ) -> Result<Vec<DS>, ZoneState> {
+        let shown = show_name(zone);
+        let is_ds = |record: &&Record| record.record_type() == RecordType::DS && record.name == *zone;
+        let records: Vec<&Record> = section.iter().filter(is_ds).collect();
+        let signatures = signatures_of(section, zone, RecordType::DS);
+        self.verify(&records, &signatures, parent_keys, parent)
+            .map_err(|reason| ZoneState::Bogus(format!("the DS of {shown}: {reason}")))?;
+        let ds_set = keys::ds_records(records);
+        if !ds_set.iter().any(keys::is_supported) {
+            return Err(ZoneState::Insecure(format!(
+                "{shown} is signed only with algorithms that are not supported here"
+            )));
+        }
+        Ok(ds_set)
+    }
+
+    /// What the parent's proof that there is no DS makes of the zone.
+    fn denied_ds(&mut self, zone: &Name, parent: &Name, parent_keys: &[DNSKEY], section: &[Record]) -> ZoneState {
+        let (shown, above) = (show_name(zone), show_name(parent));
+        match denial::prove_nodata(self, section, parent_keys, parent, zone, RecordType::DS) {
+            Ok(_) => ZoneState::Insecure(format!("{above} proves that {shown} has no DS, so it is not signed")),
+            Err(reason) => ZoneState::Bogus(format!("{above} does not prove that {shown} has no DS: {reason}")),
+        }
     }
 
     async fn keys_of(&mut self, zone: &Name, ds_set: &[DS]) -> ZoneState {

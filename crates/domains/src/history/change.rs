@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::name::DomainName;
-use crate::registration::{Concern, Moment, Registration};
+use crate::registration::{Concern, Moment, Registrar, Registration, StatusFlag};
 
 /// What is known of a domain at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,12 @@ pub enum Field {
     DelegationSigners,
     Signing,
     DnsProvider,
+    /// What is the matter with it.
+    Health,
+    /// Who has proved it.
+    Ownership,
+    /// A record that should stay as it is.
+    Record,
 }
 
 impl Field {
@@ -60,6 +66,9 @@ impl Field {
             Self::DelegationSigners => "DS records",
             Self::Signing => "DNSSEC",
             Self::DnsProvider => "DNS provider",
+            Self::Health => "health",
+            Self::Ownership => "ownership",
+            Self::Record => "record",
         }
     }
 }
@@ -79,9 +88,32 @@ impl Change {
     /// What the owner reads.
     pub fn sentence(&self) -> String {
         let shown = |value: &str| if value.is_empty() { "none".to_owned() } else { value.to_owned() };
-        format!("{} changed from {} to {}", self.field.words(), shown(&self.old), shown(&self.new))
+        let mut told = format!("{} changed from {} to {}", self.field.words(), shown(&self.old), shown(&self.new));
+        if self.field == Field::StatusFlags {
+            for (what, flag) in self.flags() {
+                let advice =
+                    flag.advice.filter(|_| what == "set").map(|advice| format!("; {advice}")).unwrap_or_default();
+                told.push_str(&format!(" ({} is {what}: {}{advice})", flag.code, flag.meaning));
+            }
+        }
+        told
+    }
+
+    /// The flags that came and went, each with what became of it.
+    fn flags(&self) -> Vec<(&'static str, StatusFlag)> {
+        let codes = |list: &str| list.split(SEPARATOR).filter_map(StatusFlag::parse).collect::<Vec<_>>();
+        let (old, new) = (codes(&self.old), codes(&self.new));
+        let (came, went): (Vec<_>, Vec<_>) = (
+            new.iter().filter(|flag| !old.contains(flag)).cloned().collect(),
+            old.iter().filter(|flag| !new.contains(flag)).cloned().collect(),
+        );
+        let came = came.into_iter().map(|flag| ("set", flag));
+        came.chain(went.into_iter().map(|flag| ("no longer set", flag))).collect()
     }
 }
+
+/// Between the items of a value that is a list.
+const SEPARATOR: &str = ", ";
 
 /// Changes that have one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,10 +153,45 @@ pub fn changes(old: &Observation, new: &Observation) -> Vec<Change> {
 
 fn sorted<T: ToString>(items: &[T]) -> String {
     let items: BTreeSet<String> = items.iter().map(ToString::to_string).collect();
-    items.into_iter().collect::<Vec<_>>().join(", ")
+    items.into_iter().collect::<Vec<_>>().join(SEPARATOR)
+}
+
+/// Dates of different sources that are no further apart are the same: one has seconds and one the day alone, in a time zone of
+/// its own. A name that was registered anew is years younger.
+const SAME_DATE: SignedDuration = SignedDuration::from_hours(48);
+
+/// What of two answers of registries can be compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    /// Both came the same way: every field is written alike.
+    SameSource,
+    /// One is RDAP's and one WHOIS', because the other did not answer: names, numbers and flags are spelled in two ways, and
+    /// a difference may be one of spelling. It must never read as another owner.
+    OtherSource,
+}
+
+impl Likeness {
+    fn of(old: &Registration, new: &Registration) -> Self {
+        if old.source == new.source { Self::SameSource } else { Self::OtherSource }
+    }
+
+    fn same_registrar(self, before: &Registrar, after: &Registrar) -> bool {
+        match (self, before.iana_id, after.iana_id) {
+            (Self::SameSource, ..) | (Self::OtherSource, Some(_), Some(_)) => before.is(after),
+            (Self::OtherSource, ..) => true,
+        }
+    }
+
+    fn same_date(self, before: &Moment, after: &Moment) -> bool {
+        match self {
+            Self::SameSource => before == after,
+            Self::OtherSource => before.at().duration_since(after.at()).abs() < SAME_DATE,
+        }
+    }
 }
 
 fn registration(old: &Registration, new: &Registration, at: Timestamp, found: &mut Vec<Change>) {
+    let likeness = Likeness::of(old, new);
     let mut tell = |field: Field, before: String, after: String, concern: Concern| {
         if before != after {
             found.push(Change { at, field, old: before, new: after, concern });
@@ -132,17 +199,17 @@ fn registration(old: &Registration, new: &Registration, at: Timestamp, found: &m
     };
     // A field that one answer leaves out is no change: registrar and registry answers differ in what they have.
     if let (Some(before), Some(after)) = (&old.registrar, &new.registrar)
-        && !before.is(after)
+        && !likeness.same_registrar(before, after)
     {
         tell(Field::Registrar, before.name.clone(), after.name.clone(), Concern::Critical);
     }
-    if let (Some(before), Some(after)) = (&old.handle, &new.handle) {
+    if let (Some(before), Some(after), Likeness::SameSource) = (&old.handle, &new.handle, likeness) {
         tell(Field::Handle, before.clone(), after.clone(), Concern::Critical);
     }
     let mut date =
         |field: Field, before: &Option<Moment>, after: &Option<Moment>, concern: fn(&Moment, &Moment) -> Concern| {
             if let (Some(before), Some(after)) = (before, after)
-                && before != after
+                && !likeness.same_date(before, after)
             {
                 tell(field, before.to_string(), after.to_string(), concern(before, after));
             }
@@ -159,14 +226,17 @@ fn registration(old: &Registration, new: &Registration, at: Timestamp, found: &m
     date(Field::Modified, &old.modified, &new.modified, |_, _| Concern::Notice);
     let codes =
         |registration: &Registration| registration.statuses.iter().map(|flag| flag.code.clone()).collect::<Vec<_>>();
-    tell(Field::StatusFlags, sorted(&codes(old)), sorted(&codes(new)), flags_concern(old, new));
+    if likeness == Likeness::SameSource {
+        tell(Field::StatusFlags, sorted(&codes(old)), sorted(&codes(new)), flags_concern(old, new));
+        tell(Field::Signing, old.signing.to_string(), new.signing.to_string(), Concern::Warning);
+    }
     let servers = |registration: &Registration| {
         registration.nameservers.iter().map(|server| server.name.clone()).collect::<Vec<_>>()
     };
-    let concern = if new.nameservers.is_empty() { Concern::Critical } else { Concern::Warning };
-    tell(Field::Nameservers, sorted(&servers(old)), sorted(&servers(new)), concern);
-    if old.source == new.source {
-        tell(Field::Signing, old.signing.to_string(), new.signing.to_string(), Concern::Warning);
+    let both_listed = !old.nameservers.is_empty() && !new.nameservers.is_empty();
+    if likeness == Likeness::SameSource || both_listed {
+        let concern = if new.nameservers.is_empty() { Concern::Critical } else { Concern::Warning };
+        tell(Field::Nameservers, sorted(&servers(old)), sorted(&servers(new)), concern);
     }
 }
 
@@ -187,7 +257,8 @@ fn flags_concern(old: &Registration, new: &Registration) -> Concern {
     came.max(if unlocked { Concern::Warning } else { Concern::Notice })
 }
 
-/// Groups changes by what explains them.
+/// Groups changes by what explains them. The sentence begins with the cause and has every value that changed with it: whoever
+/// reads the message alone must be able to act.
 pub fn incidents(domain: &DomainName, changes: Vec<Change>) -> Vec<Incident> {
     if changes.is_empty() {
         return Vec::new();
@@ -195,31 +266,36 @@ pub fn incidents(domain: &DomainName, changes: Vec<Change>) -> Vec<Incident> {
     let has = |field: Field| changes.iter().any(|change| change.field == field);
     let worst = changes.iter().map(|change| change.concern).max().unwrap_or(Concern::None);
     let find = |field: Field| changes.iter().find(|change| change.field == field);
-    let (summary, new_owner_possible) = if has(Field::Created) || has(Field::Handle) {
-        (format!("{domain} was deleted and registered anew: it may belong to somebody else"), true)
+    let (cause, told, new_owner_possible) = if has(Field::Created) || has(Field::Handle) {
+        (format!("{domain} was deleted and registered anew: it may belong to somebody else"), None, true)
     } else if let Some(change) = find(Field::Registrar) {
-        (
-            format!(
-                "{domain} moved from {} to {}: if you did not ask for this, call your registrar now",
-                change.old, change.new
-            ),
-            true,
-        )
+        let (old, new) = (&change.old, &change.new);
+        let cause = format!("{domain} moved from {old} to {new}: if you did not ask for this, call your registrar now");
+        (cause, Some(Field::Registrar), true)
     } else if let Some(change) =
         changes.iter().find(|change| change.field == Field::Delegation && change.new.is_empty())
     {
-        (format!("{domain} is no longer delegated: it is gone from the internet (was {})", change.old), false)
+        let cause = format!("{domain} is no longer delegated: it is gone from the internet (was {})", change.old);
+        (cause, Some(Field::Delegation), false)
     } else if let Some(change) = find(Field::DnsProvider) {
-        (format!("{domain} moved its DNS from {} to {}", change.old, change.new), false)
+        let cause = format!("{domain} moved its DNS from {} to {}", change.old, change.new);
+        (cause, Some(Field::DnsProvider), false)
     } else if let Some(change) = find(Field::Delegation).or_else(|| find(Field::Nameservers)) {
-        (format!("the nameservers of {domain} changed from {} to {}", change.old, change.new), false)
+        let cause = format!("the nameservers of {domain} changed from {} to {}", change.old, change.new);
+        (cause, Some(change.field), false)
     } else if let Some(change) = find(Field::Expiration).filter(|change| change.concern == Concern::None) {
-        (format!("{domain} was renewed until {}", change.new), false)
-    } else if let [change] = changes.as_slice() {
-        (format!("{domain}: {}", change.sentence()), false)
+        (format!("{domain} was renewed until {}", change.new), Some(Field::Expiration), false)
     } else {
-        let fields: Vec<&str> = changes.iter().map(|change| change.field.words()).collect();
-        (format!("{domain}: {} changed", fields.join(", ")), false)
+        (domain.to_string(), None, false)
+    };
+    let mut rest: Vec<&Change> = changes.iter().filter(|change| Some(change.field) != told).collect();
+    // What matters most first: the end may be cut off.
+    rest.sort_by_key(|change| std::cmp::Reverse(change.concern));
+    let rest: Vec<String> = rest.into_iter().map(Change::sentence).collect();
+    let summary = match (told.is_some() || new_owner_possible, rest.is_empty()) {
+        (_, true) => cause,
+        (true, false) => format!("{cause}; with it {}", rest.join("; ")),
+        (false, false) => format!("{cause}: {}", rest.join("; ")),
     };
     vec![Incident { summary, concern: worst, changes, new_owner_possible }]
 }
@@ -227,7 +303,7 @@ pub fn incidents(domain: &DomainName, changes: Vec<Change>) -> Vec<Incident> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registration::{Facts, Registrar, Source, rdap};
+    use crate::registration::{Facts, Source, rdap};
 
     fn name(text: &str) -> DomainName {
         DomainName::parse(text).expect("a name")
@@ -243,11 +319,15 @@ mod tests {
     }
 
     fn observed(facts: Facts) -> Observation {
+        observed_by(Source::Rdap, facts)
+    }
+
+    fn observed_by(source: Source, facts: Facts) -> Observation {
         let now = at("2026-11-16T10:00:00Z");
         let delegated_to = facts.nameservers.iter().map(|server| server.name.clone()).collect();
         Observation {
             at: now,
-            registration: Some(Registration::merge(&name("q7.io"), Source::Rdap, Vec::new(), facts, None, now)),
+            registration: Some(Registration::merge(&name("q7.io"), source, Vec::new(), facts, None, now)),
             delegated_to: Some(delegated_to),
             delegation_signers: Some(Vec::new()),
             dns_provider: Some("DigitalOcean".into()),
@@ -296,7 +376,13 @@ mod tests {
         assert_eq!(told.len(), 1);
         assert_eq!(
             told[0].0,
-            "q7.io moved from NAMECHEAP INC to Gandi SAS: if you did not ask for this, call your registrar now"
+            "q7.io moved from NAMECHEAP INC to Gandi SAS: if you did not ask for this, call your registrar now; with it \
+             status flags changed from clientDeleteProhibited, clientTransferProhibited, clientUpdateProhibited to \
+             clientDeleteProhibited, clientUpdateProhibited (clientTransferProhibited is no longer set: locked against \
+             transfers by the registrar); nameservers at the registry changed from ns1.digitalocean.com, \
+             ns2.digitalocean.com, ns3.digitalocean.com to ns1.digitalocean.com; nameservers in the parent zone changed \
+             from ns1.digitalocean.com, ns2.digitalocean.com, ns3.digitalocean.com to ns1.digitalocean.com; modification \
+             date changed from 2019-08-17T16:33:24.36Z to 2026-11-15T00:00:00Z"
         );
         assert_eq!(told[0].1, Concern::Critical);
         assert_eq!(
@@ -320,13 +406,74 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_is_told_with_both_values_and_what_to_do_even_when_the_modification_date_moves_along() {
+        let told = after(|facts| {
+            facts.modified = Moment::parse("2026-11-15T00:00:00Z");
+            facts.statuses = crate::registration::status::flags(["client transfer prohibited", "server hold"]);
+        });
+        assert_eq!(told.len(), 1);
+        assert_eq!(
+            told[0].0,
+            "q7.io: status flags changed from clientDeleteProhibited, clientTransferProhibited, clientUpdateProhibited to \
+             clientTransferProhibited, serverHold (serverHold is set: the registry took the name out of DNS; call the \
+             registrar: usually a dispute, abuse or an unconfirmed registration) (clientDeleteProhibited is no longer set: \
+             the registrar refuses to delete it) (clientUpdateProhibited is no longer set: locked against changes by the \
+             registrar); modification date changed from 2019-08-17T16:33:24.36Z to 2026-11-15T00:00:00Z"
+        );
+        assert_eq!(told[0].1, Concern::Critical);
+    }
+
+    #[test]
     fn a_name_registered_anew_may_be_somebody_elses() {
         let mut changed = facts();
         changed.created = Moment::parse("2026-11-01T00:00:00Z");
         changed.handle = Some("another".into());
         let found = incidents(&name("q7.io"), changes(&observed(facts()), &observed(changed)));
         assert!(found[0].new_owner_possible);
-        assert_eq!(found[0].summary, "q7.io was deleted and registered anew: it may belong to somebody else");
+        assert!(
+            found[0]
+                .summary
+                .starts_with("q7.io was deleted and registered anew: it may belong to somebody else; with it ")
+        );
+    }
+
+    /// Fields that changed between what RDAP said and what WHOIS says, and back again.
+    fn after_an_outage(change: impl FnOnce(&mut Facts)) -> Vec<Field> {
+        let mut spelled = facts();
+        // As WHOIS spells the same registration.
+        spelled.handle = spelled.handle.map(|handle| handle.to_lowercase());
+        spelled.registrar = Registrar::new(None, Some("Namecheap"));
+        spelled.created = Moment::parse("2012-07-06");
+        spelled.statuses = crate::registration::status::flags(["ok"]);
+        spelled.nameservers.clear();
+        spelled.modified = Moment::parse("2019-08-18");
+        change(&mut spelled);
+        let rdap = observed(facts());
+        let whois = Observation { delegated_to: rdap.delegated_to.clone(), ..observed_by(Source::Whois, spelled) };
+        let (there, back) = (changes(&rdap, &whois), changes(&whois, &rdap));
+        let fields = |found: &[Change]| found.iter().map(|change| change.field).collect::<Vec<_>>();
+        assert_eq!(fields(&there), fields(&back));
+        fields(&there)
+    }
+
+    #[test]
+    fn what_whois_spells_in_another_way_while_rdap_is_away_is_no_change_and_no_new_owner() {
+        assert_eq!(after_an_outage(|_| ()), []);
+    }
+
+    #[test]
+    fn what_both_sources_can_state_is_compared_across_them() {
+        let changed = after_an_outage(|facts| {
+            facts.registrar = Registrar::new(Some(81), Some("Gandi SAS"));
+            facts.created = Moment::parse("2026-11-01");
+            facts.expires = Moment::parse("2030-07-06");
+            facts.nameservers = self::facts().nameservers.into_iter().take(1).collect();
+        });
+        assert_eq!(
+            changed,
+            [Field::Registrar, Field::Created, Field::Expiration, Field::Nameservers],
+            "a transfer and a new registration are told, whoever tells them"
+        );
     }
 
     #[test]

@@ -69,6 +69,11 @@ impl Subject {
     }
 }
 
+/// Whether a name is a registry's: the last label, or a suffix of the ICANN division.
+pub(crate) fn is_registry_suffix(name: &str) -> bool {
+    !name.contains('.') || matches!(public_suffix(name), (suffix, SuffixKind::Icann) if suffix == name)
+}
+
 fn public_suffix(name: &str) -> (&str, SuffixKind) {
     match psl::suffix(name.as_bytes()) {
         Some(found) => {

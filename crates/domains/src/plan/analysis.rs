@@ -1,12 +1,18 @@
 //! What is live of a plan, uncached, on every server; what else stands there; and which public resolvers still have an old
 //! answer, until when.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::{Plan, PlannedKind, PlannedRecord, PlannedValue};
-use crate::authority::{RecordKind, RecordValue, Said, ServerAnswer, Survey};
+use super::standing::{hidden, list_of};
+use super::{Host, Plan, PlannedKind, PlannedRecord, PlannedValue, Refusal, proxy};
+use crate::authority::{Record, RecordKind, RecordValue, Said, ServerAnswer, Survey};
 use crate::name::DomainName;
+use crate::report::trace::StepReport;
+use crate::wire::{Question, RecordType, parse_name};
 
 /// What a resolver has cached for a planned name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,6 +36,8 @@ pub enum State {
     Missing,
     /// Another value or type stands there.
     Wrong { found: String },
+    /// A service answers in its place, so that it cannot be seen.
+    Masked { by: String, found: String },
     /// On some servers only.
     Partial { with: Vec<DomainName>, without: Vec<DomainName> },
     /// Right on the servers; some resolvers will see it only then.
@@ -58,19 +66,39 @@ pub struct Extra {
     pub note: String,
 }
 
+/// The way from the root to one planned name, uncached.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Way {
+    pub host: Host,
+    /// What was asked.
+    pub question: String,
+    pub steps: Vec<StepReport>,
+    /// How it ended, in a sentence.
+    pub conclusion: String,
+}
+
 /// How a plan stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Analysis {
     pub at: Timestamp,
     pub records: Vec<RecordReport>,
     pub extras: Vec<Extra>,
+    /// What cannot be done at all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<Refusal>,
+    /// Every step that led to the answers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<Way>,
 }
 
 impl Analysis {
     /// Whether everything is as planned, for everybody.
     pub fn is_done(&self) -> bool {
-        self.extras.is_empty() && self.records.iter().all(|report| report.state == State::Match)
+        self.extras.is_empty()
+            && self.refusals.is_empty()
+            && self.records.iter().all(|report| report.state == State::Match)
     }
 }
 
@@ -94,13 +122,9 @@ pub fn questions(plan: &Plan) -> Vec<(DomainName, RecordKind)> {
     };
     for record in &plan.records {
         let name = asked_name(record);
-        let kinds: &[RecordKind] = match record.kind {
-            PlannedKind::A => &[RecordKind::A],
-            PlannedKind::Aaaa => &[RecordKind::Aaaa],
-            PlannedKind::Cname => &[RecordKind::Cname, RecordKind::A],
-            PlannedKind::Alias(_) => &[RecordKind::A, RecordKind::Aaaa],
-        };
-        for kind in kinds {
+        let hidden = [RecordKind::Mx, RecordKind::Txt];
+        let hidden = hidden.iter().filter(|_| hides(record));
+        for kind in kinds_at(record.kind).iter().chain(hidden) {
             ask(name.clone(), *kind);
         }
         if let Some((doubled, kind)) = doubled(plan, record) {
@@ -110,21 +134,69 @@ pub fn questions(plan: &Plan) -> Vec<(DomainName, RecordKind)> {
     questions
 }
 
+/// The types that a planned record takes the place of.
+pub(super) fn kinds_at(kind: PlannedKind) -> &'static [RecordKind] {
+    match kind {
+        PlannedKind::A => &[RecordKind::A],
+        PlannedKind::Aaaa => &[RecordKind::Aaaa],
+        PlannedKind::Cname => &[RecordKind::Cname, RecordKind::A, RecordKind::Aaaa],
+        PlannedKind::Alias(_) => &[RecordKind::A, RecordKind::Aaaa],
+    }
+}
+
+/// Whether a planned record would hide what else stands at its name. Addresses that are served in its place hide nothing.
+pub(super) fn hides(planned: &PlannedRecord) -> bool {
+    planned.kind == PlannedKind::Cname && planned.served_as.is_none()
+}
+
+/// Whether a record that was found is the planned one, or what is served in its place.
+pub(super) fn is(planned: &PlannedRecord, found: &Record) -> bool {
+    let itself = planned.kind.served() == Some(found.kind);
+    (itself || matches!(found.value, RecordValue::Address(_))) && matches(planned, &found.value)
+}
+
+/// The types in which a planned record is seen once it is live.
+fn seen_in(planned: &PlannedRecord) -> Vec<RecordKind> {
+    match &planned.served_as {
+        None => planned.kind.served().into_iter().collect(),
+        Some(addresses) => [(RecordKind::A, true), (RecordKind::Aaaa, false)]
+            .into_iter()
+            .filter(|(_, v4)| addresses.iter().any(|address| address.is_ipv4() == *v4))
+            .map(|(kind, _)| kind)
+            .collect(),
+    }
+}
+
+/// Whether the addresses that should be served are not known, so that nothing can be said of those that are.
+pub(super) fn is_beyond_comparison(planned: &PlannedRecord) -> bool {
+    planned.served_as.as_ref().is_some_and(Vec::is_empty)
+}
+
+/// The question whose way from the root is shown for a planned record.
+pub(crate) fn question_about(record: &PlannedRecord) -> Option<Question> {
+    let rtype = match (record.kind, seen_in(record).first()) {
+        (PlannedKind::Aaaa, _) | (_, Some(RecordKind::Aaaa)) => RecordType::AAAA,
+        (PlannedKind::Cname, Some(RecordKind::Cname)) => RecordType::CNAME,
+        _ => RecordType::A,
+    };
+    Some(Question::new(parse_name(asked_name(record).as_str()).ok()?, rtype))
+}
+
 /// The names and types that are live as planned, each once.
 pub fn live_now(analysis: &Analysis) -> Vec<(DomainName, RecordKind)> {
     let mut live = Vec::new();
     for report in analysis.records.iter().filter(|report| report.state == State::Match) {
-        if let Some(kind) = report.record.kind.served()
-            && !live.contains(&(asked_name(&report.record), kind))
-        {
-            live.push((asked_name(&report.record), kind));
+        for kind in seen_in(&report.record) {
+            if !live.contains(&(asked_name(&report.record), kind)) {
+                live.push((asked_name(&report.record), kind));
+            }
         }
     }
     live
 }
 
 /// A wildcard is asked for by a name that nobody has.
-fn asked_name(record: &PlannedRecord) -> DomainName {
+pub(super) fn asked_name(record: &PlannedRecord) -> DomainName {
     if record.host.wildcard {
         record.host.base.prepend(WILDCARD_PROBE).unwrap_or_else(|_| record.host.base.clone())
     } else {
@@ -144,7 +216,8 @@ fn doubled(plan: &Plan, record: &PlannedRecord) -> Option<(DomainName, RecordKin
 /// Compares the plan with what was seen.
 pub fn analyze(plan: &Plan, live: &Live, now: Timestamp) -> Analysis {
     let records = plan.records.iter().map(|record| report(plan, record, live, now)).collect();
-    Analysis { at: now, records, extras: extras(plan, live) }
+    let (extras, refusals) = (extras(plan, live), plan.refusals.clone());
+    Analysis { at: now, records, extras, refusals, ways: Vec::new() }
 }
 
 fn survey<'a>(live: &'a Live, name: &DomainName, kind: RecordKind) -> Option<&'a Survey> {
@@ -155,42 +228,52 @@ fn matches(record: &PlannedRecord, value: &RecordValue) -> bool {
     match (&record.value, value) {
         (PlannedValue::Address(planned), RecordValue::Address(found)) => planned == found,
         (PlannedValue::Name(planned), RecordValue::Name(found)) => planned == found,
+        (PlannedValue::Name(_), RecordValue::Address(found)) => {
+            record.served_as.as_ref().is_some_and(|addresses| addresses.contains(found))
+        }
         _ => false,
     }
 }
 
 /// Whether one server has the planned record. None when it said nothing.
-fn has(record: &PlannedRecord, kind: Option<RecordKind>, answer: &ServerAnswer) -> Option<bool> {
+fn has(record: &PlannedRecord, answer: &ServerAnswer) -> Option<bool> {
     match &answer.said {
         Said::Nothing(_) => None,
         Said::NoData | Said::NoSuchName => Some(false),
-        // An alias is right when addresses are served.
-        Said::Records(records) => Some(records.iter().any(|found| match kind {
-            Some(kind) => found.kind == kind && matches(record, &found.value),
-            None => matches!(found.value, RecordValue::Address(_)),
-        })),
+        Said::Records(records) => Some(records.iter().any(|found| is(record, found))),
     }
+}
+
+/// The servers that have a record and those that answered without it. Where addresses are served in its place, one that has
+/// an address of either kind has it.
+fn servers_with(record: &PlannedRecord, surveys: &[&Survey]) -> (Vec<DomainName>, Vec<DomainName>) {
+    let mut servers: BTreeMap<(&DomainName, IpAddr), bool> = BTreeMap::new();
+    for answer in surveys.iter().flat_map(|survey| &survey.answers) {
+        if let Some(here) = has(record, answer) {
+            *servers.entry((&answer.server, answer.address)).or_default() |= here;
+        }
+    }
+    let named = |wanted: bool| {
+        let here = servers.iter().filter(move |(_, has)| **has == wanted);
+        let mut names: Vec<DomainName> = here.map(|((server, _), _)| (*server).clone()).collect();
+        names.dedup();
+        names
+    };
+    (named(true), named(false))
 }
 
 fn report(plan: &Plan, record: &PlannedRecord, live: &Live, now: Timestamp) -> RecordReport {
     let name = asked_name(record);
-    let kind = record.kind.served();
     let done = |state: State, notes: Vec<String>| RecordReport { record: record.clone(), state, notes };
-    let Some(seen) = survey(live, &name, kind.unwrap_or(RecordKind::A)) else {
+    if is_beyond_comparison(record) {
+        let note = format!("{} has no addresses that could be found: those of {name} cannot be compared", record.value);
+        return done(State::Unknown, vec![note]);
+    }
+    let seen: Vec<&Survey> = seen_in(record).into_iter().filter_map(|kind| survey(live, &name, kind)).collect();
+    if seen.is_empty() {
         return done(State::Unknown, vec![format!("{name} could not be asked for")]);
-    };
-    let (mut with, mut without) = (Vec::new(), Vec::new());
-    for answer in &seen.answers {
-        match has(record, kind, answer) {
-            Some(true) => with.push(answer.server.clone()),
-            Some(false) => without.push(answer.server.clone()),
-            None => {}
-        }
     }
-    for list in [&mut with, &mut without] {
-        list.sort();
-        list.dedup();
-    }
+    let (with, without) = servers_with(record, &seen);
     match (with.is_empty(), without.is_empty()) {
         (true, true) => done(State::Unknown, vec!["no nameserver answered".to_owned()]),
         (false, true) => cached(record, &name, live, now)
@@ -201,38 +284,98 @@ fn report(plan: &Plan, record: &PlannedRecord, live: &Live, now: Timestamp) -> R
             done(State::Partial { with, without }, vec![note])
         }
         (true, false) => {
-            let (state, mut notes) = wrong(record, &name, seen, live);
+            let (state, mut notes) = wrong(plan, record, &name, live);
             notes.extend(doubled_note(plan, record, live));
             done(state, notes)
         }
     }
 }
 
+/// What stands at a name in these types, each record once.
+fn standing_at<'a>(live: &'a Live, name: &DomainName, kinds: &[RecordKind]) -> Vec<&'a Record> {
+    let mut found: Vec<&Record> = Vec::new();
+    for survey in kinds.iter().filter_map(|kind| survey(live, name, *kind)) {
+        for record in survey.records() {
+            if !found.iter().any(|known| known.kind == record.kind && known.value == record.value) {
+                found.push(record);
+            }
+        }
+    }
+    found
+}
+
 /// Why it is not there: another value, another type, or nothing.
-fn wrong(record: &PlannedRecord, name: &DomainName, seen: &Survey, live: &Live) -> (State, Vec<String>) {
-    let found = seen.records();
+fn wrong(plan: &Plan, record: &PlannedRecord, name: &DomainName, live: &Live) -> (State, Vec<String>) {
+    let kinds = match (&record.served_as, record.kind.served()) {
+        (None, Some(kind)) => vec![kind],
+        _ => kinds_at(record.kind).to_vec(),
+    };
+    let found = standing_at(live, name, &kinds);
+    // Where a CNAME is planned, addresses may stand.
+    let mut addresses: Vec<&Record> = Vec::new();
+    if hides(record) {
+        addresses = standing_at(live, name, &[RecordKind::A, RecordKind::Aaaa]);
+        addresses.retain(|other| other.kind != RecordKind::Cname);
+    }
+    if let Some((by, masked)) = masked(record, &found, &addresses) {
+        let state = State::Masked { by: by.to_owned(), found: list_of(&masked) };
+        return (state, vec![proxy::note(by, &record.host.to_string())]);
+    }
     let alias = found.iter().find(|other| other.kind == RecordKind::Cname);
     if let Some(alias) = alias.filter(|_| record.kind != PlannedKind::Cname) {
         let note = format!("a CNAME stands at {name}: remove it first, nothing can stand beside it");
         return (State::Wrong { found: format!("CNAME {}", alias.value) }, vec![note]);
     }
     if !found.is_empty() {
-        let values: Vec<String> = found.iter().map(|other| format!("{} {}", other.kind, other.value)).collect();
-        let notes = found.iter().filter_map(|other| target_slip(record, &other.value, &seen.zone)).collect();
-        return (State::Wrong { found: values.join(", ") }, notes);
+        let slips = found.iter().filter_map(|other| target_slip(record, &other.value, &plan.zone.zone));
+        let notes = slips.chain(other_addresses(record)).collect();
+        return (State::Wrong { found: list_of(&found) }, notes);
     }
-    // Where a CNAME is planned, addresses may stand.
-    if record.kind == PlannedKind::Cname
-        && let Some(addresses) =
-            survey(live, name, RecordKind::A).map(Survey::records).filter(|records| !records.is_empty())
-    {
-        let values: Vec<String> = addresses.iter().map(|other| format!("{} {}", other.kind, other.value)).collect();
+    if !addresses.is_empty() {
         let note = format!(
             "addresses stand at {name} and a CNAME cannot stand beside them: remove them, or keep them instead of the CNAME"
         );
-        return (State::Wrong { found: values.join(", ") }, vec![note]);
+        return (State::Wrong { found: list_of(&addresses) }, vec![note]);
+    }
+    let hidden = if hides(record) { hidden(record, &live.surveys) } else { Vec::new() };
+    if !hidden.is_empty() {
+        let note = format!(
+            "{} stands at {name} and a CNAME cannot stand beside it: it would hide it. Move it, or use addresses",
+            list_of(&hidden)
+        );
+        return (State::Wrong { found: list_of(&hidden) }, vec![note]);
     }
     (State::Missing, Vec::new())
+}
+
+/// The service that everything leads to which stands at the name.
+fn masked<'a>(
+    record: &PlannedRecord,
+    found: &[&'a Record],
+    addresses: &[&'a Record],
+) -> Option<(&'static str, Vec<&'a Record>)> {
+    let all: Vec<&Record> = found.iter().chain(addresses).copied().collect();
+    let by = proxy::service(&all.first()?.value)?;
+    let planned = match &record.value {
+        PlannedValue::Address(address) => RecordValue::Address(*address),
+        PlannedValue::Name(name) => RecordValue::Name(name.clone()),
+    };
+    // Where the service is what is planned, its records are seen like any others.
+    if proxy::service(&planned) == Some(by) {
+        return None;
+    }
+    all.iter().all(|other| proxy::service(&other.value) == Some(by)).then_some((by, all))
+}
+
+/// What should be served where other addresses are.
+fn other_addresses(record: &PlannedRecord) -> Option<String> {
+    let addresses: Vec<String> = record.served_as.as_ref()?.iter().map(ToString::to_string).collect();
+    Some(format!(
+        "{} has {} now: make the {} record, and remove what stands there",
+        record.value,
+        addresses.join(", "),
+        record.kind.as_str()
+    ))
 }
 
 /// A target that became part of the zone because its dot was missing, and one that has a letter wrong.
@@ -256,11 +399,11 @@ fn doubled_note(plan: &Plan, record: &PlannedRecord, live: &Live) -> Option<Stri
 
 /// The resolver that takes longest to see what the servers have.
 fn cached(record: &PlannedRecord, name: &DomainName, live: &Live, now: Timestamp) -> Option<(State, String)> {
-    let kind = record.kind.served()?;
+    let kinds = seen_in(record);
     let stale: Vec<&Cached> = live
         .cached
         .iter()
-        .filter(|cached| cached.name == *name && cached.kind == kind && cached.ttl_left > 0)
+        .filter(|cached| cached.name == *name && kinds.contains(&cached.kind) && cached.ttl_left > 0)
         .filter(|cached| !cached.values.iter().any(|value| matches(record, value)))
         .collect();
     let longest = stale.iter().map(|cached| cached.ttl_left).max()?;
@@ -273,6 +416,15 @@ fn cached(record: &PlannedRecord, name: &DomainName, live: &Live, now: Timestamp
     Some((State::BlockedByCache { until, resolvers }, note))
 }
 
+/// Whether records of a type stand in a planned one's place. Where addresses are served for it, both kinds do, whichever the
+/// target has.
+fn takes(record: &PlannedRecord, kind: RecordKind) -> bool {
+    match &record.served_as {
+        None => record.kind.served() == Some(kind),
+        Some(_) => matches!(kind, RecordKind::A | RecordKind::Aaaa),
+    }
+}
+
 /// Records of a planned type at a planned name that are in no plan.
 fn extras(plan: &Plan, live: &Live) -> Vec<Extra> {
     let mut extras: Vec<Extra> = Vec::new();
@@ -280,10 +432,13 @@ fn extras(plan: &Plan, live: &Live) -> Vec<Extra> {
         let here: Vec<&PlannedRecord> = plan
             .records
             .iter()
-            .filter(|record| asked_name(record) == survey.name && record.kind.served() == Some(survey.kind))
+            .filter(|record| asked_name(record) == survey.name && takes(record, survey.kind))
             .collect();
         // Where nothing planned is there at all, what stands there is told as wrong.
-        let fulfilled = here.iter().any(|record| survey.records().iter().any(|found| matches(record, &found.value)));
+        let fulfilled = here.iter().any(|record| {
+            let surveys = live.surveys.iter().filter(|other| other.name == survey.name && takes(record, other.kind));
+            surveys.flat_map(Survey::records).any(|found| is(record, found))
+        });
         if !fulfilled {
             continue;
         }

@@ -3,16 +3,20 @@
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Plan, PlannedKind, PlannedRecord, PlannedValue};
+use super::{Plan, PlannedKind, PlannedProof, PlannedRecord, PlannedValue};
 use crate::name::DomainName;
 
 /// A form of export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Format {
     ZoneFile,
+    #[serde(rename = "dnscontrol")]
     DnsControl,
+    #[serde(rename = "octodns")]
     OctoDns,
     DomainConnect,
 }
@@ -29,7 +33,14 @@ pub fn export(plan: &Plan, format: Format) -> String {
 
 /// `www`, or `@` at the zone itself.
 fn label(record: &PlannedRecord, zone: &DomainName) -> String {
-    let whole = record.host.to_string();
+    relative(&record.host.to_string(), zone)
+}
+
+fn proof_label(proof: &PlannedProof, zone: &DomainName) -> String {
+    relative(proof.proof.name.as_str(), zone)
+}
+
+fn relative(whole: &str, zone: &DomainName) -> String {
     match whole.strip_suffix(zone.as_str()).map(|rest| rest.trim_end_matches('.')) {
         Some("") => "@".to_owned(),
         Some(relative) => relative.to_owned(),
@@ -58,6 +69,10 @@ fn zone_file(plan: &Plan) -> String {
             absolute(&record.value)
         );
     }
+    for proof in &plan.proofs {
+        let name = proof_label(proof, &plan.zone.zone);
+        let _ = writeln!(text, "{name}\t{}\tIN\tTXT\t{}", proof.ttl, quoted(&proof.proof.value));
+    }
     text
 }
 
@@ -72,6 +87,10 @@ fn dnscontrol(plan: &Plan) -> String {
         let (name, value) = (quoted(&label(record, &plan.zone.zone)), quoted(&absolute(&record.value)));
         let _ = writeln!(text, "  {function}({name}, {value}, TTL({})),", record.ttl);
     }
+    for proof in &plan.proofs {
+        let (name, value) = (quoted(&proof_label(proof, &plan.zone.zone)), quoted(&proof.proof.value));
+        let _ = writeln!(text, "  TXT({name}, {value}, TTL({})),", proof.ttl);
+    }
     text.push_str(");\n");
     text
 }
@@ -83,7 +102,9 @@ fn quoted(text: &str) -> String {
 /// A zone of octoDNS: names as keys, types and values below.
 fn octodns(plan: &Plan) -> String {
     let mut text = String::from("---\n");
-    let mut names: Vec<String> = plan.records.iter().map(|record| label(record, &plan.zone.zone)).collect();
+    let records = plan.records.iter().map(|record| label(record, &plan.zone.zone));
+    let proofs = plan.proofs.iter().map(|proof| proof_label(proof, &plan.zone.zone));
+    let mut names: Vec<String> = records.chain(proofs).collect();
     names.sort();
     names.dedup();
     for name in names {
@@ -114,11 +135,14 @@ fn octodns(plan: &Plan) -> String {
                 }
             }
         }
+        for proof in plan.proofs.iter().filter(|proof| proof_label(proof, &plan.zone.zone) == name) {
+            let _ = writeln!(text, "  - type: TXT\n    ttl: {}\n    value: {}", proof.ttl, quoted(&proof.proof.value));
+        }
     }
     text
 }
 
-/// A template with the plan's records, host names relative to the domain.
+/// A template with the plan's records and proofs, host names relative to the domain.
 fn domain_connect(plan: &Plan) -> Value {
     let record = |record: &PlannedRecord| {
         let kind = match record.kind {
@@ -127,6 +151,8 @@ fn domain_connect(plan: &Plan) -> Value {
         };
         json!({"type": kind, "host": label(record, &plan.zone.zone), "pointsTo": record.value.to_string(), "ttl": record.ttl})
     };
+    let proof = |proof: &PlannedProof| json!({"type": "TXT", "host": proof_label(proof, &plan.zone.zone), "data": proof.proof.value, "ttl": proof.ttl});
+    let records: Vec<Value> = plan.records.iter().map(record).chain(plan.proofs.iter().map(proof)).collect();
     json!({
         "providerId": "bailiwick",
         "providerName": "Bailiwick",
@@ -135,7 +161,7 @@ fn domain_connect(plan: &Plan) -> Value {
         "version": 1,
         "syncPubKeyDomain": "",
         "description": "Leads names of the domain to the gateway.",
-        "records": plan.records.iter().map(record).collect::<Vec<_>>(),
+        "records": records,
     })
 }
 
@@ -150,7 +176,7 @@ pub fn apply_link(url_sync_ux: &str, provider_id: &str, service_id: &str, domain
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Aim, Host, Wish, ZoneFacts};
+    use crate::plan::{Aim, Host, Proof, Wish, ZoneFacts};
     use crate::provider::detect;
 
     fn plan() -> Plan {
@@ -201,6 +227,29 @@ mod tests {
             "---\n\"*\":\n  - type: CNAME\n    ttl: 300\n    value: \"gw.platform.net.\"\n\"\":\n  - type: A\n    ttl: 300\n    values:\n      \
              - \"203.0.113.7\"\n      - \"203.0.113.8\"\n  - type: AAAA\n    ttl: 300\n    value: \"2001:db8::7\"\n"
         );
+    }
+
+    #[test]
+    fn every_form_has_the_proof_of_the_zones_domain() {
+        let name = |text: &str| DomainName::parse(text).expect("a name");
+        let proof =
+            |domain: &str| Proof { name: name(&format!("_bailiwick-challenge.{domain}")), value: "mzxw6".into() };
+        let mut plan = plan();
+        plan.prove(&[proof("example.com"), proof("elsewhere.org")]);
+        let template: Value = serde_json::from_str(&export(&plan, Format::DomainConnect)).expect("json");
+        assert_eq!(
+            template["records"].as_array().and_then(|records| records.last()),
+            Some(&json!({"type": "TXT", "host": "_bailiwick-challenge", "data": "mzxw6", "ttl": 300}))
+        );
+        for (format, line) in [
+            (Format::ZoneFile, "_bailiwick-challenge\t300\tIN\tTXT\t\"mzxw6\"\n"),
+            (Format::DnsControl, "  TXT(\"_bailiwick-challenge\", \"mzxw6\", TTL(300)),\n"),
+            (Format::OctoDns, "\"_bailiwick-challenge\":\n  - type: TXT\n    ttl: 300\n    value: \"mzxw6\"\n"),
+        ] {
+            let text = export(&plan, format);
+            assert!(text.contains(line), "{text}");
+            assert!(!text.contains("elsewhere"), "{text}");
+        }
     }
 
     #[test]

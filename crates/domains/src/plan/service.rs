@@ -1,11 +1,11 @@
 //! Which names should lead where, read from the objects that say so: Gateways and HTTPRoutes of the Gateway API. A Gateway
-//! has the addresses, its listeners and the routes on it have the names.
+//! has the addresses, its listeners and the routes on it have the names. A Domain beside them has the record that proves it.
 
 use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::{Aim, Host, Wish};
+use super::{Aim, Host, Proof, Wish};
 use crate::name::DomainName;
 
 /// Why no names can be read from the objects.
@@ -45,6 +45,23 @@ pub fn wishes(objects: &[Value]) -> Result<Vec<Wish>, ServiceError> {
         (_, true) => Err(ServiceError::NoHosts),
         _ => Ok(found),
     }
+}
+
+/// The records that prove the Domains among `objects`, but for those that are proved.
+pub fn proofs(objects: &[Value]) -> Vec<Proof> {
+    let domains = objects.iter().filter(|object| text(object, "/kind") == Some("Domain"));
+    let unproved =
+        domains.filter(|domain| text(domain, "/status/verification/standing/state").is_some_and(|at| at != "proved"));
+    let proof = |domain: &Value| {
+        let name = DomainName::parse(text(domain, "/status/verification/record/name")?).ok()?;
+        Some(Proof { name, value: text(domain, "/status/verification/record/content")?.to_owned() })
+    };
+    unproved.filter_map(proof).collect()
+}
+
+/// Whether objects say where names should lead. Domains do not.
+pub fn name_a_service(objects: &[Value]) -> bool {
+    objects.iter().any(|object| text(object, "/kind") != Some("Domain"))
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
@@ -123,6 +140,19 @@ mod tests {
     fn a_gateway_without_addresses_is_told() {
         assert_eq!(wishes(&[gateway(&json!({}))]), Err(ServiceError::NoAddresses("edge".into())));
         assert_eq!(wishes(&[]), Err(ServiceError::NoGateway));
+    }
+
+    #[test]
+    fn domains_bring_the_records_that_prove_them_until_they_are_proved() {
+        let domain = |name: &str, state: &str| {
+            let record = json!({"name": format!("_bailiwick-challenge.{name}"), "type": "TXT", "content": "mzxw6"});
+            json!({"kind": "Domain", "status": {"verification": {"record": record, "standing": {"state": state}}}})
+        };
+        let objects =
+            [domain("example.com", "unproved"), domain("example.org", "proved"), json!({"kind": "Domain", "spec": {}})];
+        let name = DomainName::parse("_bailiwick-challenge.example.com").expect("a name");
+        assert_eq!(proofs(&objects), [Proof { name, value: "mzxw6".into() }]);
+        assert!(!name_a_service(&objects));
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub enum Standing {
     Filtered,
     /// Refuses the answer because its signatures are wrong.
     Bogus,
+    /// Has nothing in its cache, and so will ask.
+    NotCached,
     /// Gives no answer.
     Failed,
     /// There is no truth to compare with.
@@ -92,6 +94,13 @@ pub struct Judged {
     /// When the resolver will be right.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub right_at: Option<Timestamp>,
+}
+
+impl Judged {
+    /// Without an answer to compare.
+    pub(crate) fn without_answer(standing: Standing, explanation: &str) -> Self {
+        Self { standing, explanation: explanation.to_owned(), records: Vec::new(), ttl_left: None, right_at: None }
+    }
 }
 
 /// Judges an exchange; `unchecked` is the same question with checking disabled, asked after a SERVFAIL.

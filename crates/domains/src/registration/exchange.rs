@@ -39,7 +39,7 @@ impl Network {
     }
 
     async fn ask_whois(&self, host: &str, question: &str) -> Result<Vec<u8>, String> {
-        let mut stream = self.dialer.connect(host, WHOIS_PORT).await.map_err(|error| error.to_string())?;
+        let (mut stream, _) = self.dialer.connect(host, WHOIS_PORT).await.map_err(|error| error.to_string())?;
         let broken = |error: std::io::Error| format!("the connection broke: {error}");
         stream.write_all(format!("{question}\r\n").as_bytes()).await.map_err(broken)?;
         let mut answer = Vec::new();

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::bootstrap::Bootstrap;
 use super::exchange::Exchange;
 use super::pace::{Pace, Turn};
+use super::tally::{Budget, Counts, Tally};
 use super::{Consulted, Facts, Registration, Role, Source, rdap, whois};
 use crate::https::{Reply, join};
 use crate::name::DomainName;
@@ -23,6 +24,9 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(4);
 const BOOTSTRAP_KEPT_MAX: SignedDuration = SignedDuration::from_hours(24);
 /// And is not asked for more often than this, whatever its header says.
 const BOOTSTRAP_KEPT_MIN: SignedDuration = SignedDuration::from_mins(15);
+
+/// How a question is counted that got no answer.
+const FAILED: &str = "failed";
 
 /// Why there is no registration data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +49,7 @@ pub struct Registrations {
     bootstrap_url: String,
     whois_root: String,
     pace: Pace,
+    counts: Counts,
     bootstrap: Mutex<Option<Kept>>,
 }
 
@@ -70,8 +75,18 @@ impl Registrations {
             bootstrap_url: roots.rdap_bootstrap.clone(),
             whois_root: roots.whois.clone(),
             pace: Pace::new(HOST_GAP, PATIENCE),
+            counts: Counts::default(),
             bootstrap: Mutex::default(),
         }
+    }
+
+    /// Whom was asked how often, and what is left of the budget of each.
+    pub fn tally(&self) -> Tally {
+        let (lookups, now) = (self.counts.read(), self.clock.now());
+        let mut hosts: Vec<&str> = lookups.iter().map(|one| one.host.as_str()).collect();
+        hosts.dedup();
+        let budgets = hosts.into_iter().map(|host| Budget { host: host.to_owned(), left: self.pace.left(host, now) });
+        Tally { budgets: budgets.collect(), lookups }
     }
 
     /// The registration of a registered name (see [`crate::name::Subject::registered`]).
@@ -155,7 +170,10 @@ impl Registrations {
         let mut url = url.to_owned();
         for _ in 0..=REDIRECTS_MAX {
             self.turn(&host(&url)).await?;
-            let reply = self.exchange.document(&url).await.map_err(Failure::Unusable)?;
+            let reply = self.exchange.document(&url).await;
+            let code = reply.as_ref().map_or_else(|_| FAILED.to_owned(), |reply| reply.status.to_string());
+            self.counts.count(&host(&url), &code);
+            let reply = reply.map_err(Failure::Unusable)?;
             if !matches!(reply.status, 301 | 302 | 303 | 307 | 308) {
                 return Ok((reply, url));
             }
@@ -172,7 +190,10 @@ impl Registrations {
     /// Waits for the turn at a host.
     async fn turn(&self, host: &str) -> Result<(), Failure> {
         match self.pace.reserve(host, self.clock.now()) {
-            Turn::NotBefore(until) => Err(Failure::Later(until)),
+            Turn::NotBefore(until) => {
+                self.counts.count(host, "later");
+                Err(Failure::Later(until))
+            }
             Turn::After(wait) => {
                 let wait = wait.unsigned_abs();
                 if !wait.is_zero() {
@@ -251,7 +272,9 @@ impl Registrations {
 
     async fn whois_text(&self, server: &str, question: &str) -> Result<String, Failure> {
         self.turn(server).await?;
-        let answer = self.exchange.whois(server, question).await.map_err(Failure::Unusable)?;
+        let answer = self.exchange.whois(server, question).await;
+        self.counts.count(server, if answer.is_ok() { "answered" } else { FAILED });
+        let answer = answer.map_err(Failure::Unusable)?;
         Ok(whois::decode(&answer))
     }
 }

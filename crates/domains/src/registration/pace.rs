@@ -57,6 +57,16 @@ impl Pace {
         Turn::After(wait)
     }
 
+    /// How many questions a host may be asked now before somebody is told to come back.
+    pub fn left(&self, host: &str, now: Timestamp) -> u64 {
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner).get(host).copied().unwrap_or(now).max(now);
+        let room = self.patience - next.duration_since(now);
+        if room.is_negative() || self.gap.is_zero() {
+            return 0;
+        }
+        u64::try_from(room.as_millis() / self.gap.as_millis().max(1)).unwrap_or(0) + 1
+    }
+
     /// The host said "later". Returns until when it is left alone.
     pub fn back_off(&self, host: &str, retry: Option<RetryAfter>, now: Timestamp) -> Timestamp {
         let wait = match retry {
@@ -90,11 +100,14 @@ mod tests {
     #[test]
     fn questions_to_one_host_keep_their_distance_and_others_do_not_wait() {
         let pace = Pace::new(secs(1), secs(3));
+        assert_eq!(pace.left("a", at(100)), 4);
         assert_eq!(pace.reserve("a", at(100)), Turn::After(secs(0)));
         assert_eq!(pace.reserve("a", at(100)), Turn::After(secs(1)));
+        assert_eq!(pace.left("a", at(100)), 2);
         assert_eq!(pace.reserve("b", at(100)), Turn::After(secs(0)));
         assert_eq!(pace.reserve("a", at(100)), Turn::After(secs(2)));
         assert_eq!(pace.reserve("a", at(100)), Turn::After(secs(3)));
+        assert_eq!(pace.left("a", at(100)), 0);
         assert_eq!(pace.reserve("a", at(100)), Turn::NotBefore(at(104)));
         assert_eq!(pace.reserve("a", at(104)), Turn::After(secs(0)));
     }

@@ -1,22 +1,23 @@
-//! Well-known registrars by their number at IANA. Registries spell the same company in many ways; the number is one.
+//! Well-known registrars by their number at IANA. Registries spell the same company in many ways; the number is one. Each was
+//! compared with IANA's list of registrar IDs; those that are no longer accredited are left out.
 
 /// Number, and the name people know.
 const REGISTRARS: &[(u32, &str)] = &[
     (2, "Network Solutions"),
     (48, "eNom"),
     (49, "GMO Internet (Onamae)"),
+    (65, "DomainPeople"),
     (69, "Tucows"),
     (81, "Gandi"),
     (82, "OnlineNIC"),
     (83, "IONOS"),
     (141, "Cronon (STRATO)"),
     (146, "GoDaddy"),
-    (151, "PSI-USA"),
+    (151, "InterNetX"),
     (269, "Key-Systems"),
     (292, "MarkMonitor"),
     (299, "CSC Corporate Domains"),
     (303, "PDR (PublicDomainRegistry)"),
-    (381, "DomainPeople"),
     (420, "Alibaba Cloud (HiChina)"),
     (433, "OVH"),
     (440, "Wild West Domains"),
@@ -26,13 +27,12 @@ const REGISTRARS: &[(u32, &str)] = &[
     (472, "Dynadot"),
     (609, "Sav.com"),
     (625, "Name.com"),
-    (814, "Internet.bs"),
     (886, "Domain.com"),
     (895, "Squarespace Domains"),
     (955, "Launchpad (HostGator)"),
     (1011, "101domain"),
     (1068, "Namecheap"),
-    (1154, "Fastdomain"),
+    (1154, "Bluehost"),
     (1250, "OwnRegistrar"),
     (1387, "1API"),
     (1479, "NameSilo"),
@@ -40,7 +40,7 @@ const REGISTRARS: &[(u32, &str)] = &[
     (1606, "REG.RU"),
     (1636, "Hostinger"),
     (1647, "Hosting Concepts (Registrar.eu)"),
-    (1659, "Uniregistrar"),
+    (1659, "GoDaddy Online Services (Uniregistrar)"),
     (1861, "Porkbun"),
     (1910, "Cloudflare"),
 ];

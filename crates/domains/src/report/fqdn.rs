@@ -1,21 +1,34 @@
-//! `dns fqdn`: what a name means from many places, grouped, with every step of its aliases.
+//! `dns fqdn`: what a name means from many places, grouped, with every step of its aliases, how near its servers are, and how
+//! each record on the way is changed so that nobody notices.
 
+mod changes;
+mod reach;
+mod text;
+
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::net::IpAddr;
 
-use serde::Serialize;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
-use super::trace::{AliasReport, alias_reports, dnssec_line};
-use super::{Colour, Style, Table, duration_text};
+use super::trace::{AliasReport, alias_reports};
+use crate::caa::{self, CertificateRules};
 use crate::dnssec::{self, Validation};
 use crate::endpoint::{self, Endpoint};
 use crate::engine::Engine;
-use crate::resolve::{AliasKind, Outcome, Resolution, Run, Thoroughness};
-use crate::wire::{Name, Question, RData, RecordType, RecordView, rdata_text, show_name, type_text};
+use crate::name::DomainName;
+use crate::probe::{Absent, PlaceAnswers, ProbeAnswer, ProbeQuestion, RemotePlaces};
+use crate::resolve::{Commons, Cut, Outcome, Resolution, Run, Thoroughness};
+use crate::wire::{
+    Ask, Name, Question, RData, RecordType, RecordView, Section, parse_name, rdata_text, show_name, type_text,
+};
+
+pub use changes::{ChangeKind, RecordChange};
+pub use reach::{ServerReach, ServerTime, Stands};
 
 /// What one place sees.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaceReport {
     /// Its name.
@@ -26,6 +39,9 @@ pub struct PlaceReport {
     pub records: Vec<RecordView>,
     /// The serials of the zone at the end, as its servers tell them there.
     pub serials: Vec<u32>,
+    /// How long each server of the chain's zones took.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerTime>,
     /// How long it took, in milliseconds.
     pub elapsed_ms: f64,
 }
@@ -53,15 +69,27 @@ pub struct FqdnReport {
     pub rtype: String,
     /// The aliases on the way, as the first place sees them.
     pub aliases: Vec<AliasReport>,
-    /// The shortest time to live on the way: how long a change takes to be seen everywhere.
+    /// The shortest time to live on the way: how long a resolver uses the whole answer without asking anybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u32>,
+    /// When it was looked at.
+    pub at: Timestamp,
+    /// Each record on the way: when a change of it is seen by everybody, and how to change it.
+    pub changes: Vec<RecordChange>,
     /// Places by what they see, the largest group first.
     pub groups: Vec<GroupReport>,
     /// Each place.
     pub places: Vec<PlaceReport>,
+    /// The servers of the chain's zones over all places.
+    pub nameservers: Vec<ServerReach>,
+    /// Places that were not heard, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<Absent>,
     /// How far the answer can be trusted.
     pub dnssec: Validation,
+    /// Who may issue certificates for the name, when the addresses were called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate_rules: Option<CertificateRules>,
     /// What is behind the addresses, when that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub endpoints: Vec<Endpoint>,
@@ -70,11 +98,13 @@ pub struct FqdnReport {
 }
 
 /// Whether the services behind the addresses are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Endpoints {
     /// Ask only the DNS.
     Skip,
     /// Call each address as a browser would.
+    #[default]
     Look,
 }
 
@@ -82,117 +112,209 @@ pub enum Endpoints {
 const MAX_ENDPOINTS: usize = 16;
 
 impl FqdnReport {
-    /// Asks from every place.
-    pub async fn make(places: &[Engine], question: &Question, endpoints: Endpoints) -> Option<Self> {
-        let seen = futures::future::join_all(places.iter().map(|engine| look(engine, question))).await;
+    /// Asks from every place of this machine.
+    pub async fn make<E: Borrow<Engine>>(places: &[E], question: &Question, endpoints: Endpoints) -> Option<Self> {
+        let seen = futures::future::join_all(places.iter().map(|engine| look(engine.borrow(), question))).await;
+        Self::put_together(places.first()?.borrow(), seen, Heard::default(), question, endpoints).await
+    }
+
+    /// Asks for several types, from every place of this machine and from all others.
+    pub async fn make_with(
+        places: &[&Engine],
+        remote: &dyn RemotePlaces,
+        name: &DomainName,
+        types: &[RecordType],
+        endpoints: Endpoints,
+    ) -> Result<Vec<Self>, String> {
+        let engine = *places.first().ok_or("there is no place to ask from")?;
+        let owner = parse_name(name.as_str()).map_err(|error| error.to_string())?;
+        let questions: Vec<Question> = types.iter().map(|rtype| Question::new(owner.clone(), *rtype)).collect();
+        let probes: Vec<ProbeQuestion> =
+            types.iter().map(|rtype| ProbeQuestion::Look { name: name.clone(), record: type_text(*rtype) }).collect();
+        let here = questions
+            .iter()
+            .map(|question| futures::future::join_all(places.iter().map(move |engine| look(engine, question))));
+        let (here, there) = futures::future::join(futures::future::join_all(here), remote.ask(&probes)).await;
+        let absent = remote.absent();
+        let made = questions.iter().zip(here).enumerate().map(|(index, (question, seen))| {
+            let heard = Heard::of(&there, index, &absent);
+            Self::put_together(engine, seen, heard, question, endpoints)
+        });
+        Ok(futures::future::join_all(made).await.into_iter().flatten().collect())
+    }
+
+    async fn put_together(
+        engine: &Engine,
+        seen: Vec<(Resolution, PlaceReport)>,
+        heard: Heard,
+        question: &Question,
+        endpoints: Endpoints,
+    ) -> Option<Self> {
         let (first, _) = seen.first()?;
-        let engine = places.first()?;
         let dnssec = dnssec::validate(&Run::new(engine), first).await;
         let ttls = first.records.iter().map(|record| record.ttl).chain(first.aliases.iter().map(|alias| alias.ttl));
         let ttl = ttls.min();
-        let aliases = alias_reports(first);
-        let places: Vec<PlaceReport> = seen.iter().map(|(_, place)| place.clone()).collect();
+        let at = engine.clock().now();
+        let changes = changes::changes(first, at);
+        let aliases = alias_reports(first, Some(&dnssec));
+        let mut places: Vec<PlaceReport> = seen.iter().map(|(_, place)| place.clone()).collect();
+        places.extend(heard.places);
         let groups = groups(&places, question.rtype);
-        let endpoints = match endpoints {
-            Endpoints::Skip => Vec::new(),
-            Endpoints::Look => look_behind(engine, &question.name, &seen).await,
+        let (mut endpoints, certificate_rules) = match endpoints {
+            Endpoints::Skip => (Vec::new(), None),
+            Endpoints::Look => {
+                futures::future::join(look_behind(engine, &question.name, &places), rules(engine, question)).await
+            }
         };
-        let summary = summary(&groups, &aliases, first, ttl);
+        let nameservers = reach::reach(&places);
+        let mut summary = summary(&groups, &aliases, first);
+        summary.extend(changes::sentence(&changes).map(|told| format!(" {told}")));
+        summary.extend(reach::weakest_link(&nameservers).map(|told| format!(" {told}")));
+        if let Some(rules) = certificate_rules.as_ref().filter(|_| !endpoints.is_empty()) {
+            obey(rules, &show_name(&question.name), &mut endpoints);
+            summary.extend(rules.sentence(&show_name(&question.name)).map(|told| format!(" {told}.")));
+        }
+        for absent in &heard.absent {
+            summary.push_str(&format!(" {} was not heard: {}.", absent.place, absent.reason));
+        }
         Some(Self {
             name: show_name(&question.name),
             rtype: type_text(question.rtype),
             aliases,
             ttl,
+            at,
+            changes,
             groups,
             places,
+            nameservers,
+            absent: heard.absent,
             dnssec,
+            certificate_rules,
             endpoints,
             summary,
         })
     }
-
-    /// For people.
-    pub fn text(&self, style: Style) -> String {
-        let mut text = format!("{}\n", style.paint(Colour::Bold, &format!("{} {}", self.name, self.rtype)));
-        for alias in &self.aliases {
-            let _ = writeln!(
-                text,
-                "  {} is an alias of {} ({} in {}, {})",
-                alias.name,
-                alias.target,
-                match alias.kind {
-                    AliasKind::Cname => "CNAME",
-                    AliasKind::Dname => "DNAME",
-                },
-                alias.zone,
-                duration_text(alias.ttl)
-            );
-        }
-        let mut table = Table::indented(2);
-        table.heading(&["ANSWER", "PLACES", "ZONE SERIAL"]);
-        for group in &self.groups {
-            let serials: Vec<String> = group.serials.iter().map(u32::to_string).collect();
-            let colour = if self.groups.len() == 1 { Some(Colour::Green) } else { Some(Colour::Yellow) };
-            table.row([
-                (group.answer.clone(), colour),
-                (group.places.join(" "), None),
-                (serials.join(" "), Some(Colour::Dim)),
-            ]);
-        }
-        text.push_str(&table.render(style));
-        let mut table = Table::indented(2);
-        for endpoint in &self.endpoints {
-            let colour = if endpoint.is_ready { Colour::Green } else { Colour::Red };
-            table.row([(endpoint.address.to_string(), None), (endpoint.verdict.clone(), Some(colour))]);
-        }
-        text.push_str(&table.render(style));
-        let _ = writeln!(text, "{}\n{}", dnssec_line(&self.dnssec, style), self.summary);
-        text
-    }
 }
 
 /// Calls every address that any place was given.
-async fn look_behind(engine: &Engine, name: &Name, seen: &[(Resolution, PlaceReport)]) -> Vec<Endpoint> {
-    let records = seen.iter().flat_map(|(resolution, _)| &resolution.records);
+async fn look_behind(engine: &Engine, name: &Name, seen: &[PlaceReport]) -> Vec<Endpoint> {
+    let records = seen.iter().flat_map(|place| &place.records);
     let addresses: BTreeSet<IpAddr> = records
-        .filter_map(|record| match &record.data {
-            RData::A(a) => Some(IpAddr::V4(a.0)),
-            RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
-            _ => None,
-        })
+        .filter(|record| matches!(record.rtype.as_str(), "A" | "AAAA"))
+        .filter_map(|record| record.data.parse().ok())
         .collect();
     let host = show_name(name);
     let calls = addresses.into_iter().take(MAX_ENDPOINTS).map(|address| endpoint::look(engine, &host, address));
     futures::future::join_all(calls).await
 }
 
+/// Who may issue certificates for the name.
+async fn rules(engine: &Engine, question: &Question) -> Option<CertificateRules> {
+    caa::rules(engine, &DomainName::parse(&show_name(&question.name)).ok()?).await
+}
+
+/// A certificate that its issuer could not issue again is told now, and not when it has ended.
+fn obey(rules: &CertificateRules, host: &str, endpoints: &mut [Endpoint]) {
+    for endpoint in endpoints {
+        let issuer = endpoint.certificate.as_ref().and_then(|certificate| certificate.issuer.clone());
+        if let Some(problem) = issuer.and_then(|issuer| rules.problem(host, &issuer)) {
+            endpoint.verdict = format!("{}; {problem}", endpoint.verdict);
+        }
+    }
+}
+
+/// What other machines said of one question.
+#[derive(Default)]
+struct Heard {
+    places: Vec<PlaceReport>,
+    absent: Vec<Absent>,
+}
+
+impl Heard {
+    /// The answers to the question at `index`.
+    fn of(answers: &[PlaceAnswers], index: usize, absent: &[Absent]) -> Self {
+        let mut heard = Self { places: Vec::new(), absent: absent.to_vec() };
+        for one in answers {
+            let reason = match one.answers.as_ref().map(|answers| answers.get(index)) {
+                Ok(Some(ProbeAnswer::Look { place })) => {
+                    heard.places.push(place.clone());
+                    continue;
+                }
+                Ok(Some(ProbeAnswer::Problem { reason })) | Err(reason) => reason.clone(),
+                Ok(_) => "it did not answer this question".to_owned(),
+            };
+            heard.absent.push(Absent { place: one.place.clone(), reason });
+        }
+        heard
+    }
+}
+
+/// What one place sees.
+pub async fn look_from(engine: &Engine, question: &Question) -> PlaceReport {
+    look(engine, question).await.1
+}
+
 async fn look(engine: &Engine, question: &Question) -> (Resolution, PlaceReport) {
     let begin = tokio::time::Instant::now();
     let run = Run::new(engine);
     let resolution = run.resolve(question, Thoroughness::EveryServer).await;
-    let zone = resolution.last().map(|step| step.cut.zone.clone()).unwrap_or_else(Name::root);
-    let soa = run.resolve(&Question::new(zone, RecordType::SOA), Thoroughness::EveryServer).await;
-    let replies = soa.last().map(|step| step.replies.as_slice()).unwrap_or_default();
-    let mut serials: Vec<u32> = replies
-        .iter()
-        .filter_map(|reply| reply.exchange.answer())
-        .flat_map(|answer| answer.section(crate::wire::Section::Answer))
-        .filter_map(|record| match &record.data {
-            RData::SOA(soa) => Some(soa.serial),
-            _ => None,
-        })
-        .collect();
-    serials.sort_unstable();
-    serials.dedup();
+    let (serials, servers) = look_at_servers(&run, &resolution).await;
     let place = PlaceReport {
         place: engine.transport().net().vantage_point().name.clone(),
         outcome: resolution.outcome.clone(),
         records: resolution.records.iter().map(RecordView::from).collect(),
         serials,
+        servers,
         elapsed_ms: begin.elapsed().as_secs_f64() * 1000.0,
     };
     (resolution, place)
 }
+
+/// Asks the servers of the chain's zones for their versions and identities. Registries' zones are left out: their answers
+/// are in every cache, and nobody here can change them.
+async fn look_at_servers(run: &Run<'_>, resolution: &Resolution) -> (Vec<u32>, Vec<ServerTime>) {
+    let mut cuts: Vec<Cut> = Vec::new();
+    for (index, step) in resolution.steps.iter().enumerate() {
+        let is_last = index + 1 == resolution.steps.len();
+        let is_known = cuts.iter().any(|cut| cut.zone == step.cut.zone);
+        if (is_last || !Commons::shares(&step.cut.zone)) && !is_known {
+            // Who did not answer the first question is not waited for a second time.
+            cuts.push(step.answering());
+        }
+    }
+    let asked = cuts.iter().map(|cut| {
+        let ask = Ask::authoritative(Question::new(cut.zone.clone(), RecordType::SOA)).with_identity();
+        let servers = cut.addresses().map(|(name, address)| (name.clone(), address)).collect();
+        async move { run.ask_all(&cut.zone, servers, &ask).await }
+    });
+    let replies = futures::future::join_all(asked).await;
+    let last = resolution.last().map(|step| &step.cut.zone);
+    let (mut serials, mut servers) = (Vec::new(), Vec::new());
+    for (cut, replies) in cuts.iter().zip(&replies) {
+        for reply in replies {
+            let Some(answer) = reply.exchange.answer() else { continue };
+            if last == Some(&cut.zone) {
+                serials.extend(answer.section(Section::Answer).iter().filter_map(|record| match &record.data {
+                    RData::SOA(soa) => Some(soa.serial),
+                    _ => None,
+                }));
+            }
+            servers.push(ServerTime {
+                server: show_name(&reply.server),
+                address: reply.exchange.server.ip(),
+                rtt_ms: reply.exchange.rtt.as_secs_f64() * 1000.0,
+                zone: show_name(&cut.zone),
+                identity: answer.server_identity().map(|text| text.chars().take(IDENTITY_CHARS_MAX).collect()),
+            });
+        }
+    }
+    serials.sort_unstable();
+    serials.dedup();
+    (serials, servers)
+}
+
+/// Of what a server calls itself, the part that is kept.
+const IDENTITY_CHARS_MAX: usize = 64;
 
 fn groups(places: &[PlaceReport], rtype: RecordType) -> Vec<GroupReport> {
     let mut groups: BTreeMap<String, GroupReport> = BTreeMap::new();
@@ -222,7 +344,7 @@ fn groups(places: &[PlaceReport], rtype: RecordType) -> Vec<GroupReport> {
     groups
 }
 
-fn summary(groups: &[GroupReport], aliases: &[AliasReport], first: &Resolution, ttl: Option<u32>) -> String {
+fn summary(groups: &[GroupReport], aliases: &[AliasReport], first: &Resolution) -> String {
     let mut sentences = Vec::new();
     let count: usize = groups.iter().map(|group| group.places.len()).sum();
     match groups {
@@ -247,7 +369,7 @@ fn summary(groups: &[GroupReport], aliases: &[AliasReport], first: &Resolution, 
             .iter()
             .filter_map(|reply| {
                 let answer = reply.exchange.answer()?;
-                let records = answer.section(crate::wire::Section::Answer).iter();
+                let records = answer.section(Section::Answer).iter();
                 let mut data: Vec<String> =
                     records.filter(|record| record.record_type() == first.question.rtype).map(rdata_text).collect();
                 data.sort();
@@ -261,9 +383,6 @@ fn summary(groups: &[GroupReport], aliases: &[AliasReport], first: &Resolution, 
             "{} leads to {}, which does not exist: whoever registers it takes the name over.",
             last.name, last.target
         ));
-    }
-    if let Some(ttl) = ttl {
-        sentences.push(format!("A change is seen everywhere within {}.", duration_text(ttl)));
     }
     sentences.join(" ")
 }

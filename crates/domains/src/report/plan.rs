@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 
-use crate::plan::Plan;
-use crate::plan::analysis::{Analysis, State};
+use crate::advice::Schedule;
+use crate::plan::analysis::{Analysis, State, Way};
+use crate::plan::{Plan, Refusal};
 use crate::provider::Detection;
 
 use super::{Colour, Style, Table, time_text};
@@ -12,7 +13,7 @@ use super::{Colour, Style, Table, time_text};
 pub fn plan(plan: &Plan, now: Timestamp, style: Style) -> String {
     let provider = plan.zone.provider.provider();
     let mut out = String::new();
-    if !plan.records.is_empty() {
+    if !plan.records.is_empty() || !plan.proofs.is_empty() {
         let zone = &plan.zone.zone;
         let title = match &plan.zone.provider {
             Detection::Unknown => format!("Create in {zone}"),
@@ -29,26 +30,70 @@ pub fn plan(plan: &Plan, now: Timestamp, style: Style) -> String {
                 (record.ttl.to_string(), None),
             ]);
         }
+        for proof in &plan.proofs {
+            table.row([
+                ("TXT".to_owned(), None),
+                (provider.show_name(&proof.typed.name), None),
+                (proof.typed.value.clone(), None),
+                (proof.ttl.to_string(), None),
+            ]);
+        }
         out.push_str(&table.render(style));
         for note in &plan.notes {
             out.push_str(&format!("  {note}\n"));
         }
     }
-    for refusal in &plan.refusals {
+    out.push_str(&refusals(&plan.refusals, style));
+    if !plan.records.is_empty() && !plan.schedule.steps.is_empty() {
+        out.push_str(&format!("{}\n", style.paint(Colour::Bold, "When")));
+        out.push_str(&schedule(&plan.schedule, now, style));
+    }
+    for change in &plan.changes {
+        let title = format!(
+            "When {} changes from {} (TTL {}) to {}",
+            change.host,
+            change.found.join(", "),
+            change.ttl,
+            change.planned.join(", ")
+        );
+        out.push_str(&format!("{}\n", style.paint(Colour::Bold, &title)));
+        out.push_str(&schedule(&change.schedule, now, style));
+        let at_once = time_text(change.seen.by, now);
+        out.push_str(&format!("  changed at once, everybody sees it by {at_once}: {}\n", change.seen.because));
+    }
+    out
+}
+
+fn schedule(schedule: &Schedule, now: Timestamp, style: Style) -> String {
+    let mut table = Table::indented(2);
+    for step in &schedule.steps {
+        table.row([(time_text(step.at, now), Some(Colour::Dim)), (step.text.clone(), None)]);
+    }
+    table.render(style)
+}
+
+fn refusals(refusals: &[Refusal], style: Style) -> String {
+    let mut out = String::new();
+    for refusal in refusals {
         out.push_str(&format!("{}\n", style.paint(Colour::Red, &format!("Not possible: {}", refusal.reason))));
         for alternative in &refusal.alternatives {
             out.push_str(&format!("  instead: {alternative}\n"));
         }
     }
-    if !plan.records.is_empty() {
-        out.push_str(&format!("{}\n", style.paint(Colour::Bold, "When")));
-        let mut table = Table::indented(2);
-        for step in &plan.schedule.steps {
-            table.row([(time_text(step.at, now), Some(Colour::Dim)), (step.text.clone(), None)]);
-        }
-        out.push_str(&table.render(style));
-    }
     out
+}
+
+/// The way to a planned name, zone by zone.
+fn way(way: &Way, style: Style) -> String {
+    let title = format!("{}, asked from the root without any cache", way.question);
+    let mut table = Table::indented(2);
+    for step in &way.steps {
+        let answered = step.servers.iter().filter(|server| server.answered).count();
+        let zone = if step.zone == "." { "the root".to_owned() } else { step.zone.clone() };
+        let count = format!("{answered} of {} servers", step.servers.len());
+        table.row([(zone, None), (count, Some(Colour::Dim)), (step.conclusion.clone(), None)]);
+    }
+    format!("{}\n{}", style.paint(Colour::Bold, &title), table.render(style))
 }
 
 /// How each record stands.
@@ -60,6 +105,7 @@ pub fn analysis(analysis: &Analysis, style: Style) -> String {
             State::Match => (Colour::Green, "Match", String::new()),
             State::Missing => (Colour::Red, "Missing", String::new()),
             State::Wrong { found } => (Colour::Red, "Wrong", format!("found {found}")),
+            State::Masked { by, found } => (Colour::Yellow, "Masked", format!("by {by}: found {found}")),
             State::Partial { with, without } => {
                 let list = |names: &[crate::name::DomainName]| {
                     names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -93,6 +139,10 @@ pub fn analysis(analysis: &Analysis, style: Style) -> String {
         for note in &report.notes {
             out.push_str(&format!("{}: {note}\n", report.record.host));
         }
+    }
+    out.push_str(&refusals(&analysis.refusals, style));
+    for one in &analysis.ways {
+        out.push_str(&way(one, style));
     }
     if analysis.is_done() {
         out.push_str(&format!("{}\n", style.paint(Colour::Green, "everything is as planned, for everybody")));

@@ -1,11 +1,14 @@
 //! A scan as text.
 
+use jiff::Timestamp;
+
 use crate::advice::words;
+use crate::evidence::Evidence;
 use crate::name::DomainName;
 use crate::registration::{AutoRenewal, Concern, Registration, Role, Source};
-use crate::scan::{DnsScan, Scan};
+use crate::scan::{DnsScan, Scan, ScanFinding};
 
-use super::{Colour, Style, Table};
+use super::{Colour, Style, Table, time_text};
 
 /// The colour of a concern.
 pub(super) fn colour(concern: Concern) -> Option<Colour> {
@@ -38,7 +41,7 @@ pub fn text(scan: &Scan, style: Style) -> String {
     }
     out.push_str(&format!("\n{}\n", style.paint(Colour::Bold, "DNS")));
     match &scan.dns {
-        Some(dns) => out.push_str(&dns_table(dns, style)),
+        Some(dns) => out.push_str(&dns_table(dns, scan.at, style)),
         None => out.push_str(&format!("  {}\n", scan.dns_problem.as_deref().unwrap_or("unknown"))),
     }
     out
@@ -67,9 +70,27 @@ fn findings(scan: &Scan, style: Style) -> String {
     }
     let mut table = Table::indented(2);
     for finding in &scan.findings {
-        table.row([(mark(finding.concern).to_owned(), colour(finding.concern)), (finding.text.clone(), None)]);
+        table.row([
+            (mark(finding.concern).to_owned(), colour(finding.concern)),
+            (finding.text.clone(), None),
+            (said_by(finding), Some(Colour::Dim)),
+        ]);
     }
     table.render(style)
+}
+
+/// Servers that are named beside a finding; all of them are in JSON, with their packets.
+const SERVERS_SHOWN: usize = 4;
+
+/// The servers that show a finding, unless its text names them.
+fn said_by(finding: &ScanFinding) -> String {
+    let mut servers: Vec<String> = finding.evidence.iter().map(Evidence::whom).collect();
+    servers.dedup();
+    servers.retain(|server| !finding.text.contains(server.as_str()));
+    let more = servers.len().saturating_sub(SERVERS_SHOWN);
+    servers.truncate(SERVERS_SHOWN);
+    servers.extend((more > 0).then(|| format!("{more} more")));
+    if servers.is_empty() { String::new() } else { format!("said by {}", servers.join(", ")) }
 }
 
 fn registration_table(registration: &Registration, days_left: Option<i64>, style: Style) -> String {
@@ -126,13 +147,16 @@ fn registration_table(registration: &Registration, days_left: Option<i64>, style
     table.render(style)
 }
 
-fn dns_table(dns: &DnsScan, style: Style) -> String {
+fn dns_table(dns: &DnsScan, at: Timestamp, style: Style) -> String {
     let mut table = Table::indented(2);
     let mut row = |key: &str, value: String| table.row([(key.to_owned(), Some(Colour::Dim)), (value, None)]);
     row("provider", dns.provider.clone());
     let ttl = dns.delegation_ttl.map(|ttl| format!(" (TTL {})", words(ttl))).unwrap_or_default();
     row("delegated to", format!("{}{ttl}", list(&dns.delegated_to)));
     row("zone lists", list(&dns.listed));
+    if let Some(change) = &dns.nameserver_change {
+        row("moving them", format!("everybody sees it by {}: {}", time_text(change.by, at), change.because));
+    }
     row("signatures", format!("{:?}", dns.security).to_lowercase());
     if let Some(soa) = &dns.soa {
         row("SOA", format!("primary {}, mailbox {}, serial {}, TTL {}", soa.primary, soa.mailbox, soa.serial, soa.ttl));

@@ -6,10 +6,12 @@ use serde::Serialize;
 
 use super::{Colour, Style, Table};
 use crate::dnssec::{Status, Validation};
+use crate::name::DomainName;
+use crate::provider::{Detection, detect};
 use crate::resolve::{AddressSource, AliasKind, Outcome, Reply, Resolution, Says, Step};
 use crate::seams::Family;
 use crate::verdict::{self, Severity, Verdict};
-use crate::wire::{RecordView, Section, show_name, type_text};
+use crate::wire::{Name, RecordView, Section, show_name, type_text};
 
 /// A server in a step.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +25,8 @@ pub struct ServerReport {
     pub family: Family,
     /// How long the answer took, in milliseconds.
     pub rtt_ms: f64,
+    /// Whether it answered at all.
+    pub answered: bool,
     /// What it said.
     pub says: String,
     /// What is to be said about it.
@@ -56,6 +60,8 @@ pub struct StepReport {
 pub struct AliasReport {
     /// The name.
     pub name: String,
+    /// The owner of the record: the name, or with a DNAME a name above it.
+    pub owner: String,
     /// CNAME or DNAME.
     pub kind: AliasKind,
     /// What it stands for.
@@ -64,6 +70,12 @@ pub struct AliasReport {
     pub ttl: u32,
     /// The zone that says so.
     pub zone: String,
+    /// Who serves that zone, where it is somebody known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// How far this link can be trusted, where that was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dnssec: Option<Status>,
 }
 
 /// The whole trace.
@@ -97,7 +109,7 @@ impl TraceReport {
             name: show_name(&resolution.question.name),
             rtype: type_text(resolution.question.rtype),
             steps: resolution.steps.iter().map(step_report).collect(),
-            aliases: alias_reports(resolution),
+            aliases: alias_reports(resolution, dnssec.as_ref()),
             outcome: resolution.outcome.clone(),
             records: resolution.records.iter().map(RecordView::from).collect(),
             dnssec,
@@ -126,6 +138,19 @@ impl TraceReport {
         }
         text.push_str(&self.summary(style));
         text
+    }
+
+    /// How it ended, in a sentence.
+    pub fn conclusion(&self) -> String {
+        match &self.outcome {
+            Outcome::Found => {
+                let data: Vec<&str> = self.records.iter().map(|record| record.data.as_str()).collect();
+                format!("{} {} is {}", self.name, self.rtype, data.join(" "))
+            }
+            Outcome::NoData => format!("{} exists and has no {}", self.name, self.rtype),
+            Outcome::NxDomain => format!("{} does not exist", self.name),
+            Outcome::Broken { reason } => reason.to_string(),
+        }
     }
 
     fn summary(&self, style: Style) -> String {
@@ -172,25 +197,44 @@ impl TraceReport {
 
 /// One line about how far an answer can be trusted.
 pub(super) fn dnssec_line(dnssec: &Validation, style: Style) -> String {
-    let (word, colour) = match dnssec.status {
-        Status::Secure => ("secure", Colour::Green),
-        Status::Insecure => ("insecure", Colour::Dim),
-        Status::Indeterminate => ("indeterminate", Colour::Yellow),
-        Status::Bogus => ("BOGUS", Colour::Red),
+    let colour = match dnssec.status {
+        Status::Secure => Colour::Green,
+        Status::Insecure => Colour::Dim,
+        Status::Indeterminate => Colour::Yellow,
+        Status::Bogus => Colour::Red,
     };
-    format!("DNSSEC {}: {}", style.paint(colour, word), dnssec.reason)
+    format!("DNSSEC {}: {}", style.paint(colour, dnssec.status.word()), dnssec.reason)
 }
 
-/// The aliases of a resolution.
-pub(super) fn alias_reports(resolution: &Resolution) -> Vec<AliasReport> {
-    let report = |alias: &crate::resolve::Alias| AliasReport {
-        name: show_name(&alias.name),
-        kind: alias.kind,
-        target: show_name(&alias.target),
-        ttl: alias.ttl,
-        zone: show_name(&alias.zone),
+/// The aliases of a resolution, each with what its validation found about it.
+pub(super) fn alias_reports(resolution: &Resolution, dnssec: Option<&Validation>) -> Vec<AliasReport> {
+    let report = |alias: &crate::resolve::Alias| {
+        let name = show_name(&alias.name);
+        let judged = dnssec.and_then(|dnssec| dnssec.answers.iter().find(|answer| answer.name == name));
+        AliasReport {
+            owner: show_name(&alias.owner),
+            kind: alias.kind,
+            target: show_name(&alias.target),
+            ttl: alias.ttl,
+            zone: show_name(&alias.zone),
+            provider: match provider_of(resolution, &alias.zone) {
+                Detection::Unknown => None,
+                known => Some(known.display()),
+            },
+            dnssec: judged.map(|answer| answer.status),
+            name,
+        }
     };
     resolution.aliases.iter().map(report).collect()
+}
+
+/// Who serves a zone that the resolution passed, by the names of its servers.
+pub(super) fn provider_of(resolution: &Resolution, zone: &Name) -> Detection {
+    let step = resolution.steps.iter().find(|step| step.cut.zone == *zone);
+    let servers = step.iter().flat_map(|step| &step.cut.servers);
+    let names: Vec<DomainName> =
+        servers.filter_map(|server| DomainName::parse(&show_name(&server.name)).ok()).collect();
+    detect(&names, &[])
 }
 
 fn servers_table(step: &StepReport) -> Table {
@@ -198,7 +242,7 @@ fn servers_table(step: &StepReport) -> Table {
     for server in &step.servers {
         let worst = server.verdicts.iter().map(Verdict::severity).max().unwrap_or(Severity::Info);
         let words: Vec<String> = server.verdicts.iter().map(Verdict::to_string).collect();
-        let rtt = if server.wire.is_some() { format!("{:.1} ms", server.rtt_ms) } else { "-".to_owned() };
+        let rtt = if server.answered { format!("{:.1} ms", server.rtt_ms) } else { "-".to_owned() };
         table.row([
             (server.server.clone(), None),
             (server.address.clone(), None),
@@ -232,6 +276,7 @@ pub(super) fn server_report(reply: &Reply) -> ServerReport {
         address: address.to_string(),
         family: Family::of(address),
         rtt_ms: reply.exchange.rtt.as_secs_f64() * 1000.0,
+        answered: reply.exchange.answer().is_some(),
         says: says_text(reply),
         verdicts: verdict::judge(reply),
         wire,

@@ -4,8 +4,9 @@ use jiff::Timestamp;
 
 use crate::name::DomainName;
 use crate::provider::Provider;
+use crate::verification::challenge::DEFAULT_BRAND;
 use crate::verification::decision::Outcome;
-use crate::verification::{Challenge, Finding, Method, Verdict};
+use crate::verification::{Challenge, Finding, Method, Scope, Verdict};
 
 use super::{Colour, Style, Table, time_text};
 
@@ -38,12 +39,38 @@ pub fn instructions(
         challenge.http_path(),
         challenge.http_body()
     ));
+    if let Some(nameserver) = challenge.nameserver_target() {
+        out.push_str(&format!(
+            "  or {nameserver} among the nameservers that {} is delegated to, at its registrar or in the zone above it\n",
+            challenge.domain
+        ));
+    }
     out.push_str(&format!("  {}.\n", provider.name_hint(zone)));
     out.push_str(&format!(
         "  The token is good until {}; remove the record to take the proof back.\n",
         time_text(challenge.expires_at, now)
     ));
     out
+}
+
+/// The command that looks for what was told to be published.
+pub fn command(challenge: &Challenge) -> String {
+    let scope = match challenge.scope {
+        Scope::Domain => None,
+        Scope::Host => Some("host"),
+        Scope::Wildcard => Some("wildcard"),
+    };
+    let brand = Some(challenge.brand.as_str()).filter(|brand| *brand != DEFAULT_BRAND);
+    let options = [
+        ("--brand", brand),
+        ("--scope", scope),
+        ("--account-label", challenge.account.as_deref()),
+        ("--delegation-zone", challenge.delegation_zone.as_ref().map(DomainName::as_str)),
+        ("--nameserver-zone", challenge.nameserver_zone.as_ref().map(DomainName::as_str)),
+        ("--token", Some(challenge.token.as_str())),
+    ];
+    let given = options.into_iter().filter_map(|(option, value)| Some(format!(" {option} {}", value?)));
+    format!("bailiwick dns verify {}{}", challenge.domain, given.collect::<String>())
 }
 
 /// How it stands.
@@ -75,6 +102,7 @@ fn by(method: Method) -> &'static str {
         Method::DnsTxt => "a TXT record at the challenge name",
         Method::DnsTxtApex => "a TXT record at the domain itself",
         Method::DnsDelegation => "a CNAME to our zone",
+        Method::DnsNameserver => "its delegation to our nameserver",
         Method::HttpFile => "a file on its site",
     }
 }

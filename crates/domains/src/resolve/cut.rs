@@ -84,7 +84,7 @@ impl Cut {
     }
 }
 
-fn glue(answer: &Answer, name: &Name) -> Vec<IpAddr> {
+pub(super) fn glue(answer: &Answer, name: &Name) -> Vec<IpAddr> {
     let mut addresses: Vec<IpAddr> = Vec::new();
     for record in answer.section(Section::Additional).iter().filter(|record| record.name == *name) {
         let address = match &record.data {

@@ -1,26 +1,37 @@
 //! One run: resolutions that share a budget and the cuts found so far. Nothing outlives the run, so that what is reported is
-//! what the servers say now.
+//! what the servers say now; only a watch over many domains shares what is everybody's ([`Commons`]).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rand::seq::SliceRandom;
+use tokio::time::Instant;
 
-use super::{AddressSource, Broken, Cut, MAX_ALIASES, MAX_CUTS, Outcome, Reply, Resolution, Says, Step, classify};
+use super::flights::{Errand, Flights, Known, Way};
+use super::habits::{Habit, Habits, PATIENCE_WITH_THE_SILENT};
+use super::{
+    AddressSource, Broken, Commons, Cut, MAX_ALIASES, MAX_CUTS, Outcome, Reply, Resolution, Says, Step, classify,
+};
 use crate::engine::{Budget, Engine, MAX_QUESTIONS};
+use crate::transport::Remark;
 use crate::wire::{Ask, Name, Question, RData, Record, RecordType, Section, rdata_text, show_name};
 
 /// Names of servers that are looked up for one cut; a referral with hundreds of them is an attack (NXNSAttack).
 const MAX_LOOKED_UP_SERVERS: usize = 13;
+/// Of the questions of a run, one in so many may be the first about a server's name: whoever makes us look up names of a
+/// victim cannot make us send it much.
+const QUESTIONS_PER_LOOKED_UP_SERVER: usize = 4;
 /// How deep the names of servers may depend on other names of servers.
 const MAX_DEPTH: usize = 4;
-/// Servers that are asked at once when one good answer is enough.
+/// Servers that are asked at once when one good answer is enough and somebody waits for it.
 const FEW: usize = 2;
+/// A server that was silent once in a run is given less time for the next question.
+const SILENT_AFTER: u8 = 1;
 /// When more are asked.
 const IMPATIENCE: Duration = Duration::from_millis(300);
 
@@ -37,7 +48,11 @@ pub enum Thoroughness {
 pub struct Run<'e> {
     engine: &'e Engine,
     budget: Budget,
+    lookups: Budget,
     cuts: Mutex<HashMap<Name, Cut>>,
+    habits: Habits,
+    flights: Flights,
+    commons: Option<Arc<Commons>>,
 }
 
 type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
@@ -51,7 +66,25 @@ impl<'e> Run<'e> {
     /// With another budget.
     pub fn with_budget(engine: &'e Engine, questions: usize) -> Self {
         let root = Cut::root(engine);
-        Self { engine, budget: Budget::new(questions), cuts: Mutex::new(HashMap::from([(root.zone.clone(), root)])) }
+        Self {
+            engine,
+            budget: Budget::new(questions),
+            lookups: Budget::new(questions / QUESTIONS_PER_LOOKED_UP_SERVER),
+            cuts: Mutex::new(HashMap::from([(root.zone.clone(), root)])),
+            habits: Habits::new(SILENT_AFTER),
+            flights: Flights::default(),
+            commons: None,
+        }
+    }
+
+    /// One of many runs of a watch, which know what is everybody's from each other and are polite to servers.
+    pub fn sharing(engine: &'e Engine, questions: usize, commons: Arc<Commons>) -> Self {
+        Self { commons: Some(commons), ..Self::with_budget(engine, questions) }
+    }
+
+    /// What is known from other runs.
+    pub(crate) fn commons(&self) -> Option<&Arc<Commons>> {
+        self.commons.as_ref()
     }
 
     /// The engine that asks.
@@ -66,7 +99,7 @@ impl<'e> Run<'e> {
 
     /// Finds the answer to a question.
     pub async fn resolve(&self, question: &Question, thoroughness: Thoroughness) -> Resolution {
-        self.resolve_at(question.clone(), thoroughness, 0).await
+        self.resolve_at(question.clone(), thoroughness, Errand::default()).await
     }
 
     /// The deepest cut found so far at or above a name.
@@ -75,7 +108,11 @@ impl<'e> Run<'e> {
         let mut ancestor = name.to_lowercase();
         loop {
             if let Some(cut) = cuts.get(&ancestor) {
+                // The root is there from the start; what others have learnt is further down.
                 return cut.clone();
+            }
+            if let Some(cut) = self.commons.as_ref().and_then(|commons| commons.cut(&ancestor)) {
+                return Cut::clone(&cut);
             }
             if ancestor.is_root() {
                 return Cut::root(self.engine);
@@ -89,11 +126,16 @@ impl<'e> Run<'e> {
         self.cuts.lock().unwrap_or_else(PoisonError::into_inner).get(&zone.to_lowercase()).cloned()
     }
 
+    /// Goes on as if a zone were delegated like this.
+    pub(crate) fn pretend(&self, cut: Cut) {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner).insert(cut.zone.clone(), cut);
+    }
+
     fn resolve_at<'a>(
         &'a self,
         question: Question,
         thoroughness: Thoroughness,
-        depth: usize,
+        errand: Errand,
     ) -> Future<'a, Resolution> {
         Box::pin(async move {
             let mut resolution = Resolution {
@@ -104,7 +146,7 @@ impl<'e> Run<'e> {
                 records: Vec::new(),
                 questions: 0,
             };
-            let outcome = self.follow(question, thoroughness, depth, &mut resolution).await;
+            let outcome = self.follow(question, thoroughness, &errand, &mut resolution).await;
             resolution.outcome = outcome.unwrap_or_else(|reason| Outcome::Broken { reason });
             resolution.questions = self.budget.asked();
             resolution
@@ -116,10 +158,10 @@ impl<'e> Run<'e> {
         &self,
         mut question: Question,
         thoroughness: Thoroughness,
-        depth: usize,
+        errand: &Errand,
         resolution: &mut Resolution,
     ) -> Result<Outcome, Broken> {
-        if depth > MAX_DEPTH {
+        if errand.depth > MAX_DEPTH {
             return Err(Broken::TooDeep);
         }
         loop {
@@ -129,7 +171,24 @@ impl<'e> Run<'e> {
                     return Err(Broken::TooManyCuts);
                 }
                 let zone = cut.zone.clone();
-                let step = self.step(cut, &question, thoroughness, depth).await;
+                self.prepare(&mut cut, thoroughness, errand).await;
+                // Lookups that go the same way go it together; who asks every server asks for himself.
+                let mut turn = match thoroughness {
+                    Thoroughness::FirstAnswer => self.flights.turn(&zone, &question.name).await,
+                    Thoroughness::EveryServer => None,
+                };
+                if turn.is_some() {
+                    let known = self.start(&question);
+                    if known.zone != zone && zone.zone_of(&known.zone) {
+                        cut = known;
+                        continue;
+                    }
+                }
+                turn = turn.filter(|way| **way == Way::Unknown);
+                let step = self.ask_servers(cut, &question, thoroughness).await;
+                if let Some(way) = &mut turn {
+                    **way = Way::Asked;
+                }
                 let chosen = step.chosen_reply().cloned();
                 let no_addresses = step.replies.is_empty();
                 resolution.steps.push(step);
@@ -145,6 +204,7 @@ impl<'e> Run<'e> {
                     (Says::Referral(to), Some(answer)) => {
                         cut = Cut::from_referral(answer, &zone, to);
                         self.remember(&cut);
+                        self.share(&cut);
                     }
                     (_, Some(answer)) => {
                         let asked = answer.rrset(Section::Answer, &question.name, question.rtype);
@@ -185,15 +245,38 @@ impl<'e> Run<'e> {
         self.deepest_cut(&if parent_side { question.name.base_name() } else { question.name.clone() })
     }
 
-    fn remember(&self, cut: &Cut) {
+    pub(super) fn remember(&self, cut: &Cut) {
         self.cuts.lock().unwrap_or_else(PoisonError::into_inner).insert(cut.zone.clone(), cut.clone());
     }
 
-    /// Asks the servers of a cut.
-    async fn step(&self, mut cut: Cut, question: &Question, thoroughness: Thoroughness, depth: usize) -> Step {
-        if self.look_up_servers(&mut cut, thoroughness, depth).await {
-            self.remember(&cut);
+    /// Lets other runs know a registry's delegation.
+    pub(super) fn share(&self, cut: &Cut) {
+        if let Some(commons) = &self.commons {
+            commons.keep_cut(cut);
         }
+    }
+
+    /// Asks the servers of a cut.
+    pub(super) async fn step(
+        &self,
+        mut cut: Cut,
+        question: &Question,
+        thoroughness: Thoroughness,
+        errand: &Errand,
+    ) -> Step {
+        self.prepare(&mut cut, thoroughness, errand).await;
+        self.ask_servers(cut, question, thoroughness).await
+    }
+
+    /// Finds the addresses of the servers of a cut.
+    async fn prepare(&self, cut: &mut Cut, thoroughness: Thoroughness, errand: &Errand) {
+        if self.look_up_servers(cut, thoroughness, errand).await {
+            self.remember(cut);
+            self.share(cut);
+        }
+    }
+
+    async fn ask_servers(&self, cut: Cut, question: &Question, thoroughness: Thoroughness) -> Step {
         let ask = Ask::authoritative(question.clone());
         let servers: Vec<(Name, IpAddr)> = cut.addresses().map(|(name, address)| (name.clone(), address)).collect();
         let replies = match thoroughness {
@@ -207,12 +290,38 @@ impl<'e> Run<'e> {
 
     /// Asks all servers at once.
     pub(crate) async fn ask_all(&self, zone: &Name, servers: Vec<(Name, IpAddr)>, ask: &Ask) -> Vec<Reply> {
-        let asked = servers.into_iter().map(|(server, address)| self.ask_one(zone, server, address, ask));
+        let asked = servers.into_iter().map(|(server, address)| {
+            let turn = self.turn(address);
+            self.ask_one(zone, server, address, turn, ask)
+        });
         futures::future::join_all(asked).await
     }
 
-    async fn ask_one(&self, zone: &Name, server: Name, address: IpAddr, ask: &Ask) -> Reply {
-        let exchange = self.engine.ask(&self.budget, address, ask).await;
+    /// When a server may be asked.
+    fn turn(&self, address: IpAddr) -> Option<Instant> {
+        match &self.commons {
+            Some(commons) => Some(commons.pace().take(address)),
+            None => self.engine.turn(address),
+        }
+    }
+
+    async fn ask_one(&self, zone: &Name, server: Name, address: IpAddr, turn: Option<Instant>, ask: &Ask) -> Reply {
+        let habits = self.commons.as_ref().map_or(&self.habits, |commons| commons.habits());
+        if let Some(turn) = turn {
+            tokio::time::sleep_until(turn).await;
+        }
+        let exchange = match habits.of(address) {
+            Habit::None => self.engine.ask(&self.budget, address, ask).await,
+            Habit::Silent => self.engine.ask_within(&self.budget, address, ask, PATIENCE_WITH_THE_SILENT).await,
+            Habit::DropsEdns => {
+                let mut exchange = self.engine.ask(&self.budget, address, &ask.without_edns()).await;
+                if ask.edns.is_some() && exchange.answer().is_some() {
+                    exchange.remarks.push(Remark::EdnsDropped);
+                }
+                exchange
+            }
+        };
+        habits.learn(&exchange);
         let says = classify(&exchange, zone, &ask.question);
         Reply { server, says, exchange }
     }
@@ -224,16 +333,22 @@ impl<'e> Run<'e> {
         servers.sort_by_key(|(_, address)| address.is_ipv4());
         let mut replies = Vec::new();
         let mut asked = FuturesUnordered::new();
+        // Nobody waits for a watch, and every second question to a registry would be for nothing.
+        let few = if self.commons.is_some() { 1 } else { FEW };
         loop {
-            for _ in 0..FEW {
+            // Waiting for a turn is not the server's fault: asking another one meanwhile would take turns for nothing.
+            let mut sent = Instant::now();
+            for _ in 0..few {
                 if let Some((server, address)) = servers.pop() {
-                    asked.push(self.ask_one(zone, server, address, ask));
+                    let turn = self.turn(address);
+                    sent = turn.map_or(sent, |turn| sent.max(turn));
+                    asked.push(self.ask_one(zone, server, address, turn, ask));
                 }
             }
             if asked.is_empty() {
                 return replies;
             }
-            let impatience = tokio::time::sleep(IMPATIENCE);
+            let impatience = tokio::time::sleep_until(sent + IMPATIENCE);
             tokio::pin!(impatience);
             loop {
                 tokio::select! {
@@ -252,7 +367,7 @@ impl<'e> Run<'e> {
     }
 
     /// Finds addresses for the servers that came without; says whether there were any.
-    async fn look_up_servers(&self, cut: &mut Cut, thoroughness: Thoroughness, depth: usize) -> bool {
+    pub(super) async fn look_up_servers(&self, cut: &mut Cut, thoroughness: Thoroughness, errand: &Errand) -> bool {
         let has_glue = cut.servers.iter().any(|server| !server.addresses.is_empty());
         if has_glue && thoroughness == Thoroughness::FirstAnswer {
             return false;
@@ -260,34 +375,80 @@ impl<'e> Run<'e> {
         let zone = cut.zone.clone();
         // A server inside the zone that it serves cannot be found without glue.
         let wanted = cut.servers.iter_mut().filter(|server| server.addresses.is_empty() && !zone.zone_of(&server.name));
-        let lookups = wanted.take(MAX_LOOKED_UP_SERVERS).map(|server| async move {
-            server.addresses = self.addresses(&server.name, depth + 1).await;
+        let allowed = wanted.take(MAX_LOOKED_UP_SERVERS).take_while(|_| self.lookups.take());
+        let lookups = allowed.map(|server| async move {
+            server.addresses = self.addresses(&server.name, errand).await;
             server.source = AddressSource::Lookup;
         });
         !futures::future::join_all(lookups).await.is_empty()
     }
 
-    /// The addresses of a host.
-    async fn addresses(&self, host: &Name, depth: usize) -> Vec<IpAddr> {
-        let ask = |rtype| self.resolve_at(Question::new(host.clone(), rtype), Thoroughness::FirstAnswer, depth);
+    /// The addresses of a host that an errand needs.
+    async fn addresses(&self, host: &Name, errand: &Errand) -> Vec<IpAddr> {
+        let depth = errand.depth + 1;
+        let Some(commons) = &self.commons else { return self.addresses_once(host, errand).await };
+        if let Some(known) = commons.addresses(host) {
+            return known.to_vec();
+        }
+        // Further down nobody takes turns: names that depend on each other would wait for each other.
+        let _turn = if depth == 1 { Some(commons.turn(host).await) } else { None };
+        if let Some(known) = commons.addresses(host) {
+            return known.to_vec();
+        }
+        let (addresses, ttl) = self.look_up(host, Errand { depth, host: None }).await;
+        if !self.budget.is_spent() {
+            commons.keep_addresses(host, &addresses, ttl);
+        }
+        addresses
+    }
+
+    /// The same for a run that knows nothing from others: what several errands need is looked up once.
+    async fn addresses_once(&self, host: &Name, errand: &Errand) -> Vec<IpAddr> {
+        let depth = errand.depth + 1;
+        let Some(flight) = self.flights.host(host, errand) else {
+            return self.look_up(host, Errand { depth, host: errand.host.clone() }).await.0;
+        };
+        let mut known = flight.cell.lock().await;
+        if let Some(known) = known.as_ref().filter(|known| known.settles(depth)) {
+            return known.addresses.clone();
+        }
+        let (addresses, _) = self.look_up(host, Errand { depth, host: Some(host.clone()) }).await;
+        if !self.budget.is_spent() {
+            *known = Some(Known { addresses: addresses.clone(), depth });
+        }
+        addresses
+    }
+
+    /// Looks a host up, with the shortest time to live.
+    async fn look_up(&self, host: &Name, errand: Errand) -> (Vec<IpAddr>, u32) {
+        let ask =
+            |rtype| self.resolve_at(Question::new(host.clone(), rtype), Thoroughness::FirstAnswer, errand.clone());
         let (v4, v6) = futures::future::join(ask(RecordType::A), ask(RecordType::AAAA)).await;
-        let records = v4.records.iter().chain(&v6.records);
-        let addresses = records.filter_map(|record| match &record.data {
+        let records = || v4.records.iter().chain(&v6.records);
+        let addresses = records().filter_map(|record| match &record.data {
             RData::A(a) => Some(IpAddr::V4(a.0)),
             RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
             _ => None,
         });
-        addresses.collect()
+        (addresses.collect(), records().map(|record| record.ttl).min().unwrap_or(0))
+    }
+
+    /// The addresses of a host, whatever other runs know.
+    pub(crate) async fn addresses_now(&self, host: &Name) -> Vec<IpAddr> {
+        self.look_up(host, Errand { depth: 1, host: None }).await.0
     }
 
     /// The addresses of a host, from the outside.
     pub async fn addresses_of(&self, host: &Name) -> Vec<IpAddr> {
-        self.addresses(host, 1).await
+        self.addresses(host, &Errand::default()).await
     }
 }
 
 /// Usable replies grouped by what they say, the largest group first.
 fn groups(replies: &[Reply]) -> Vec<Vec<usize>> {
+    if let [only] = replies {
+        return if only.says.is_usable() { vec![vec![0]] } else { Vec::new() };
+    }
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for (index, reply) in replies.iter().enumerate().filter(|(_, reply)| reply.says.is_usable()) {
         let key = gist(reply);

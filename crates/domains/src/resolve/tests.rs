@@ -1,11 +1,16 @@
 //! What hostile and broken servers do to a resolution: it ends, within its limits, and says why.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use hickory_proto::op::Message;
 use proptest::prelude::*;
 
-use super::{Broken, Lame, MAX_ALIASES, Outcome, Resolution, Run, Says, Thoroughness};
+use super::{Broken, Lame, MAX_ALIASES, Outcome, Pace, Resolution, Run, Says, Thoroughness};
 use crate::engine::{Engine, MAX_QUESTIONS};
 use crate::responder::{ADDRESS, Reply, a, cname, engine, name};
 use crate::transport::Failure;
@@ -34,6 +39,26 @@ async fn answers_with_another_id_or_question_are_not_believed() {
     assert_eq!(resolution.outcome, Outcome::Found);
     let data: Vec<String> = resolution.records.iter().map(crate::wire::rdata_text).collect();
     assert_eq!(data, ["203.0.113.1"]);
+}
+
+#[tokio::test]
+async fn all_runs_of_an_engine_together_keep_its_pace() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let engine = engine(move |question| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let owner = question.queries[0].name().clone();
+        vec![Reply::to(question).answer(a(&owner, 1)).packet()]
+    })
+    .await;
+    // Three at once, and then one in an hour.
+    let engine = engine.paced(Arc::new(Pace::new(Duration::from_secs(3_600), 2)));
+    let mut runs: FuturesUnordered<_> = (0..9).map(|_| resolve(&engine, "www.example")).collect();
+    for _ in 0..3 {
+        let resolution = runs.next().await.expect("a run that has its turn");
+        assert_eq!(resolution.outcome, Outcome::Found);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 3, "the other six wait for their turn");
 }
 
 #[tokio::test]

@@ -56,6 +56,17 @@ pub struct PublicResolver {
     pub max_negative_ttl: Option<u32>,
 }
 
+/// A name whose TXT record is the address that asks for it: behind a resolver, the resolver's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Whoami {
+    /// The name, or the zone in which every name is like that.
+    pub name: String,
+    /// A label that nobody used before may stand in front, so that no cache knows the answer.
+    #[serde(default)]
+    pub one_time: bool,
+}
+
 /// What is believed without asking.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -79,6 +90,9 @@ pub struct Roots {
     /// The resolvers of this machine, instead of those of /etc/resolv.conf.
     #[serde(default)]
     pub system_resolvers: Vec<IpAddr>,
+    /// How this machine's resolver is found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whoami: Option<Whoami>,
     /// Addresses that are not public may be asked: only a test bed says so.
     #[serde(default)]
     pub private_addresses: bool,
@@ -160,6 +174,8 @@ impl Roots {
             ],
             vantage_points: Vec::new(),
             system_resolvers: Vec::new(),
+            // It is answered for a minute at most, so it needs no label of its own.
+            whoami: Some(Whoami { name: "o-o.myaddr.l.google.com".to_owned(), one_time: false }),
             private_addresses: false,
         }
     }

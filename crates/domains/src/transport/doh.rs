@@ -31,7 +31,7 @@ pub(super) async fn ask(
         let stream = tls.open(net, server, tls_name, &[b"h2", b"http/1.1"]).await?;
         let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         // Id 0: caches on the way should see equal questions as equal (RFC 8484 §4.1).
-        let packet = ask.encode(0).map_err(|error| Failure::Malformed(error.to_string()))?;
+        let packet = ask.encode(0);
         let authority =
             if server.port() == 443 { tls_name.to_owned() } else { format!("{tls_name}:{}", server.port()) };
         let uri = if is_h2 { format!("https://{authority}{path}") } else { path.to_owned() };

@@ -60,7 +60,7 @@ pub(super) async fn connect(net: &Net, server: SocketAddr) -> Result<TcpStream, 
 /// Sends one message and reads one.
 async fn exchange(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ask: &Ask) -> Result<Answer, Failure> {
     let id = rand::random();
-    let packet = ask.encode(id).map_err(|error| Failure::Malformed(error.to_string()))?;
+    let packet = ask.encode(id);
     let length = u16::try_from(packet.len()).map_err(|_| Failure::Malformed("the question is too long".to_owned()))?;
     let mut framed = Vec::with_capacity(packet.len() + 2);
     framed.extend_from_slice(&length.to_be_bytes());

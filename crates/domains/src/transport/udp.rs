@@ -1,10 +1,14 @@
 //! Datagrams. A pool of unconnected sockets carries first tries (and sees answers from wrong addresses); later tries use a
 //! connected socket of their own, because only that is told when a port is closed.
+//!
+//! Whoever forges an answer must guess the id and the port. So a socket of the pool is replaced by one with another port
+//! after a few questions or seconds: a process that runs for months gives nobody the time to find its ports.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,8 +21,12 @@ use super::{Failure, Remark};
 use crate::seams::{Family, Net};
 use crate::wire::{Answer, Ask};
 
-/// The largest datagram there is.
-const MAX_DATAGRAM_BYTES: usize = 65_535;
+/// The largest datagram that is read whole: 1,232 bytes are asked for, and some servers send what they like.
+const MAX_DATAGRAM_BYTES: usize = 8_192;
+/// Questions that one port carries.
+const QUESTIONS_PER_PORT: usize = 256;
+/// How long a port takes new questions.
+const PORT_LIFE: Duration = Duration::from_secs(10);
 /// Datagrams for one question that may wait to be looked at; more are noise and are dropped.
 const WAITING_DATAGRAMS: usize = 4;
 /// How often a free id is drawn before the socket counts as full.
@@ -43,15 +51,6 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an id that no other question on this socket has.
-    fn register(self: &Arc<Self>) -> Option<Registration> {
-        let mut waiting = self.waiting();
-        let id = (0..ID_DRAWS).map(|_| rand::random::<u16>()).find(|id| !waiting.contains_key(id))?;
-        let (sender, datagrams) = mpsc::channel(WAITING_DATAGRAMS);
-        waiting.insert(id, sender);
-        Some(Registration { id, shared: self.clone(), datagrams })
-    }
-
     async fn receive(self: Arc<Self>) {
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         loop {
@@ -69,28 +68,58 @@ impl Shared {
     }
 }
 
+/// A socket in use by the pool or by a question; when both are done with it, it is closed.
+struct Port {
+    shared: Arc<Shared>,
+    receiver: AbortHandle,
+    opened: Instant,
+    questions: AtomicUsize,
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.receiver.abort();
+    }
+}
+
+impl Port {
+    /// On a port that the system chooses by chance.
+    fn open(source: SocketAddr) -> std::io::Result<Arc<Self>> {
+        let socket = std::net::UdpSocket::bind(source)?;
+        socket.set_nonblocking(true)?;
+        let shared = Arc::new(Shared { socket: UdpSocket::from_std(socket)?, waiting: Mutex::new(HashMap::new()) });
+        let receiver = tokio::spawn(shared.clone().receive()).abort_handle();
+        Ok(Arc::new(Self { shared, receiver, opened: Instant::now(), questions: AtomicUsize::new(0) }))
+    }
+
+    fn is_worn(&self) -> bool {
+        self.questions.load(Ordering::Relaxed) >= QUESTIONS_PER_PORT || self.opened.elapsed() >= PORT_LIFE
+    }
+
+    /// Takes an id that no other question on this socket has.
+    fn register(self: Arc<Self>) -> Option<Registration> {
+        self.questions.fetch_add(1, Ordering::Relaxed);
+        let (id, datagrams) = {
+            let mut waiting = self.shared.waiting();
+            let id = (0..ID_DRAWS).map(|_| rand::random::<u16>()).find(|id| !waiting.contains_key(id))?;
+            let (sender, datagrams) = mpsc::channel(WAITING_DATAGRAMS);
+            waiting.insert(id, sender);
+            (id, datagrams)
+        };
+        Some(Registration { id, port: self, datagrams })
+    }
+}
+
 /// An id in use; dropping it frees the id.
 struct Registration {
     id: u16,
-    shared: Arc<Shared>,
+    port: Arc<Port>,
     datagrams: mpsc::Receiver<Datagram>,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.shared.waiting().remove(&self.id);
-    }
-}
-
-/// The open sockets of one family; their receivers end with it.
-struct Sockets {
-    shared: Vec<Arc<Shared>>,
-    receivers: Vec<AbortHandle>,
-}
-
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        self.receivers.iter().for_each(AbortHandle::abort);
+        self.port.shared.waiting().remove(&self.id);
     }
 }
 
@@ -98,13 +127,13 @@ impl Drop for Sockets {
 pub(super) struct Pool {
     net: Net,
     size: usize,
-    v4: OnceLock<Result<Sockets, String>>,
-    v6: OnceLock<Result<Sockets, String>>,
+    v4: Mutex<Vec<Arc<Port>>>,
+    v6: Mutex<Vec<Arc<Port>>>,
 }
 
 impl Pool {
     pub(super) fn new(net: Net, size: usize) -> Self {
-        Self { net, size: size.max(1), v4: OnceLock::new(), v6: OnceLock::new() }
+        Self { net, size: size.max(1), v4: Mutex::default(), v6: Mutex::default() }
     }
 
     /// With a second try on a connected socket after a quarter of the time, and one without EDNS after half of it.
@@ -133,10 +162,10 @@ impl Pool {
         remarks: &mut Vec<Remark>,
     ) -> Result<Result<Answer, Failure>, Failure> {
         let target = self.net.route(server);
-        let shared = self.socket(target)?;
-        let mut first = shared.register().ok_or_else(|| Failure::Unreachable("no free query id".to_owned()))?;
-        let packet = ask.encode(first.id).map_err(|error| Failure::Malformed(error.to_string()))?;
-        shared.socket.send_to(&packet, target).await.map_err(|error| io_failure(&error))?;
+        let port = self.port(target)?;
+        let mut first = port.register().ok_or_else(|| Failure::Unreachable("no free query id".to_owned()))?;
+        let packet = ask.encode(first.id);
+        first.port.shared.socket.send_to(&packet, target).await.map_err(|error| io_failure(&error))?;
 
         let begin = Instant::now();
         let deadline = begin + patience;
@@ -194,28 +223,23 @@ impl Pool {
         }
     }
 
-    /// One of the open sockets, by chance.
-    fn socket(&self, target: SocketAddr) -> Result<&Arc<Shared>, Failure> {
-        let cell = match Family::of(target.ip()) {
+    /// One of the open sockets, by chance; a worn one is replaced by a fresh one.
+    fn port(&self, target: SocketAddr) -> Result<Arc<Port>, Failure> {
+        let ports = match Family::of(target.ip()) {
             Family::V4 => &self.v4,
             Family::V6 => &self.v6,
         };
-        let sockets = cell.get_or_init(|| self.open(target).map_err(|error| error.to_string()));
-        let sockets = sockets.as_ref().map_err(|error| Failure::Unreachable(error.clone()))?;
-        let index = rand::random_range(0..sockets.shared.len().max(1));
-        sockets.shared.get(index).ok_or_else(|| Failure::Unreachable("no sockets".to_owned()))
-    }
-
-    fn open(&self, target: SocketAddr) -> std::io::Result<Sockets> {
-        let mut sockets = Sockets { shared: Vec::new(), receivers: Vec::new() };
-        for _ in 0..self.size {
-            let socket = std::net::UdpSocket::bind(self.net.source(target))?;
-            socket.set_nonblocking(true)?;
-            let shared = Arc::new(Shared { socket: UdpSocket::from_std(socket)?, waiting: Mutex::new(HashMap::new()) });
-            sockets.receivers.push(tokio::spawn(shared.clone().receive()).abort_handle());
-            sockets.shared.push(shared);
+        let mut ports = ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = rand::random_range(0..self.size);
+        if let Some(port) = ports.get(index).filter(|port| !port.is_worn()) {
+            return Ok(port.clone());
         }
-        Ok(sockets)
+        let fresh = Port::open(self.net.source(target)).map_err(|error| Failure::Unreachable(error.to_string()))?;
+        match ports.get_mut(index) {
+            Some(worn) => *worn = fresh.clone(),
+            None => ports.push(fresh.clone()),
+        }
+        Ok(fresh)
     }
 }
 
@@ -278,8 +302,7 @@ impl Connected {
     }
 
     async fn send(&self, ask: &Ask, id: u16) -> Result<(), Failure> {
-        let packet = ask.encode(id).map_err(|error| Failure::Malformed(error.to_string()))?;
-        self.socket.send(&packet).await.map(drop).map_err(|error| io_failure(&error))
+        self.socket.send(&ask.encode(id)).await.map(drop).map_err(|error| io_failure(&error))
     }
 
     /// The first answer to one of those questions, and its id.

@@ -15,8 +15,11 @@ pub const TOKEN_LIFE: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Letters that are neither mistaken for each other nor changed by forms: base32 of RFC 4648, lower case.
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
+/// Our name in labels, where nobody says another.
+pub const DEFAULT_BRAND: &str = "bailiwick";
+
 /// What the proof is for. Each has a label of its own, so that one cannot be passed off as another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scope {
     /// This name alone.
@@ -24,6 +27,7 @@ pub enum Scope {
     /// One level below it.
     Wildcard,
     /// It and everything below.
+    #[default]
     Domain,
 }
 
@@ -37,8 +41,23 @@ pub enum Method {
     DnsTxtApex,
     /// CNAME at `_<brand>-challenge.<domain>` to a name of ours that has the token.
     DnsDelegation,
+    /// A delegation of the domain to a nameserver of ours that has the token in its name.
+    DnsNameserver,
     /// A file on the site.
     HttpFile,
+}
+
+impl Method {
+    /// What it is called in sentences.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::DnsTxt => "a TXT record",
+            Self::DnsTxtApex => "a TXT record at the domain itself",
+            Self::DnsDelegation => "a CNAME record",
+            Self::DnsNameserver => "its nameserver",
+            Self::HttpFile => "a file on its site",
+        }
+    }
 }
 
 /// A token for one account and one name.
@@ -61,6 +80,9 @@ pub struct Challenge {
     /// The zone of ours that delegated challenges lead into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation_zone: Option<DomainName>,
+    /// The zone of ours that has a nameserver for each token, to which the domain may be delegated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nameserver_zone: Option<DomainName>,
 }
 
 /// Why no challenge is given for a name.
@@ -70,6 +92,8 @@ pub enum ChallengeError {
     Name(#[from] NameError),
     #[error("the brand {0:?} cannot be part of a name")]
     Brand(String),
+    #[error("the account {0:?} cannot be a label: small letters, digits and hyphens, {ACCOUNT_CHARS_MAX} at most")]
+    Account(String),
 }
 
 impl Challenge {
@@ -95,6 +119,7 @@ impl Challenge {
             expires_at: now.checked_add(TOKEN_LIFE).unwrap_or(now),
             former_tokens: Vec::new(),
             delegation_zone: None,
+            nameserver_zone: None,
         };
         // The longest name that will be asked for must be one.
         challenge.domain.prepend(&challenge.label())?;
@@ -107,6 +132,18 @@ impl Challenge {
         self
     }
 
+    /// With an account's label in front of the record's name.
+    pub fn for_account(mut self, account: &str) -> Result<Self, ChallengeError> {
+        let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let label = !account.is_empty() && account.len() <= ACCOUNT_CHARS_MAX && account.bytes().all(inner);
+        if !label || account.starts_with('-') || account.ends_with('-') {
+            return Err(ChallengeError::Account(account.to_owned()));
+        }
+        self.account = Some(account.to_owned());
+        self.domain.prepend(&self.label())?;
+        Ok(self)
+    }
+
     /// A new token in place of this one, which is remembered.
     pub fn renewed(mut self, now: Timestamp, random: &mut impl FnMut(&mut [u8])) -> Self {
         self.former_tokens.insert(0, std::mem::replace(&mut self.token, token(random)));
@@ -116,8 +153,17 @@ impl Challenge {
         self
     }
 
+    /// Whether it is too late to bring a new proof with this token. A proof that was brought in time stands for as long as its
+    /// record does: see [`Challenge::of_held_proof`].
     pub fn is_expired(&self, now: Timestamp) -> bool {
         now >= self.expires_at
+    }
+
+    /// The challenge by which a proof that holds already is looked for again. A token's life limits how long a new proof may
+    /// be made with it, and not how long the record may stay.
+    #[must_use]
+    pub fn of_held_proof(&self) -> Self {
+        Self { expires_at: Timestamp::MAX, ..self.clone() }
     }
 
     /// `_bailiwick-challenge`, with the scope where it is not the domain, and the account in front.
@@ -154,6 +200,11 @@ impl Challenge {
         self.delegation_zone.as_ref()?.prepend(&self.token).ok()
     }
 
+    /// The nameserver that the domain's parent may delegate it to.
+    pub fn nameserver_target(&self) -> Option<DomainName> {
+        self.nameserver_zone.as_ref()?.prepend(&self.token).ok()
+    }
+
     /// The path of the file on the site. The token is not part of it: sites that repeat the path that they were asked for
     /// must not prove anything by that.
     pub fn http_path(&self) -> String {
@@ -186,6 +237,9 @@ impl Challenge {
         })
     }
 }
+
+/// As the definition of `Domain` has it.
+const ACCOUNT_CHARS_MAX: usize = 40;
 
 /// Enough for names of files not to meet.
 const FILE_NAME_BYTES: usize = 12;
@@ -240,6 +294,15 @@ mod tests {
         let account =
             Challenge { account: Some("k4ng".into()), ..challenge("example.com", Scope::Domain).expect("a challenge") };
         assert_eq!(account.record_name().as_str(), "_k4ng._bailiwick-challenge.example.com");
+    }
+
+    #[test]
+    fn an_account_is_a_label_and_nothing_else() {
+        let with = |account: &str| challenge("example.com", Scope::Domain).expect("a challenge").for_account(account);
+        assert_eq!(with("k4ng").expect("a label").record_name().as_str(), "_k4ng._bailiwick-challenge.example.com");
+        for account in ["", "-a", "a-", "A", "a.b", "a_b", "a".repeat(41).as_str()] {
+            assert_eq!(with(account), Err(ChallengeError::Account(account.to_owned())), "{account}");
+        }
     }
 
     #[test]

@@ -1,18 +1,22 @@
 //! Whether a name is proved, by what every authoritative server said to every vantage point. A pure function: the same
-//! answers give the same verdict, and the answers are kept with it.
+//! answers give the same verdict, and the answers are kept with it. The site's file is judged in [`super::site`].
 //!
 //! The rule is that of certificate authorities (multi-perspective corroboration): a place counts when all servers that
 //! answered it have the proof; one place may disagree from three places on, two from seven on.
+
+mod nameserver;
 
 use std::net::IpAddr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::evidence::{Evidence, EvidenceAnswer, EvidenceDelegation};
 use super::slip::{Slip, recognise, recognise_split};
 use super::{Challenge, Method};
 use crate::authority::{RecordKind, RecordValue, Said, Security, ServerAnswer, Survey};
 use crate::name::DomainName;
+use crate::quote::quote;
 
 /// What was looked at, from one vantage point.
 #[derive(Clone, Debug)]
@@ -106,33 +110,16 @@ pub enum Finding {
     Unreachable { vantage_point: String, reason: String },
     /// Signatures do not fit: resolvers that check them see nothing.
     Bogus { zone: DomainName },
-    /// The site's file.
+    /// The domain's parent delegates it to the nameserver that proves it.
+    Delegated { domain: DomainName, nameserver: DomainName, vantage_points: usize },
+    /// It delegates it to another nameserver of the same zone.
+    OtherNameserver { domain: DomainName, seen: DomainName, expected: DomainName },
+    /// The file is on the site.
+    OnSite { url: String },
+    /// What is the matter with the site's file.
     Site { problem: String },
     /// The token's life is over.
     TokenExpired { at: Timestamp },
-}
-
-/// What the verdict rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Evidence {
-    pub at: Timestamp,
-    pub token: String,
-    pub answers: Vec<EvidenceAnswer>,
-}
-
-/// One server's answer to one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EvidenceAnswer {
-    pub vantage_point: String,
-    pub name: DomainName,
-    pub server: DomainName,
-    pub address: IpAddr,
-    pub has_proof: bool,
-    pub security: Security,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub packet_sha256: Option<String>,
 }
 
 /// What one server's answer is to the challenge.
@@ -152,7 +139,8 @@ fn misses_allowed(vantage_points: usize) -> usize {
     }
 }
 
-/// Decides. `looks` at real places count; those at mistaken ones only explain.
+/// Decides. `looks` at real places count; those at mistaken ones only explain. A token whose life is over makes no new proof;
+/// for one that holds already, decide with [`Challenge::of_held_proof`].
 pub fn decide(challenge: &Challenge, looks: &[Look], now: Timestamp) -> Verdict {
     let evidence = evidence(challenge, looks, now);
     if challenge.is_expired(now) {
@@ -174,6 +162,9 @@ pub fn decide(challenge: &Challenge, looks: &[Look], now: Timestamp) -> Verdict 
             findings.extend(troubles(&here));
             return Verdict { outcome: Outcome::Verified(method), findings, evidence };
         }
+    }
+    if let Some(findings) = nameserver::proof(challenge, looks) {
+        return Verdict { outcome: Outcome::Verified(Method::DnsNameserver), findings, evidence };
     }
     Verdict { outcome: Outcome::Pending, findings: explain(challenge, looks, now), evidence }
 }
@@ -215,17 +206,32 @@ fn evidence(challenge: &Challenge, looks: &[Look], now: Timestamp) -> Evidence {
     let mut answers = Vec::new();
     for look in looks.iter().filter(|look| Place::REAL.contains(&look.place)) {
         let Ok(survey) = &look.seen else { continue };
-        answers.extend(survey.answers.iter().map(|answer| EvidenceAnswer {
-            vantage_point: look.vantage_point.clone(),
-            name: survey.name.clone(),
-            server: answer.server.clone(),
-            address: answer.address,
-            has_proof: matches!(proof(challenge, look.place, answer, now), Proof::Present(_)),
-            security: survey.security,
-            packet_sha256: answer.packet_sha256.clone(),
+        answers.extend(survey.answers.iter().map(|answer| {
+            let proof = proof(challenge, look.place, answer, now);
+            EvidenceAnswer {
+                vantage_point: look.vantage_point.clone(),
+                name: survey.name.clone(),
+                server: answer.server.clone(),
+                address: answer.address,
+                has_proof: matches!(proof, Proof::Present(_)),
+                silent: proof == Proof::Unknown,
+                security: survey.security,
+                packet_sha256: answer.packet_sha256.clone(),
+            }
         }));
     }
-    Evidence { at: now, token: challenge.token.clone(), answers }
+    let delegations = looks.iter().filter_map(|look| {
+        let has_proof = nameserver::delegated(challenge, look)?;
+        let survey = look.seen.as_ref().ok()?;
+        Some(EvidenceDelegation {
+            vantage_point: look.vantage_point.clone(),
+            zone: survey.zone.clone(),
+            nameservers: survey.nameservers.clone(),
+            has_proof,
+        })
+    });
+    let delegations = delegations.collect();
+    Evidence { at: now, token: challenge.token.clone(), answers, delegations, site: None }
 }
 
 /// Servers and places that did not answer, and signatures that do not fit.
@@ -276,6 +282,7 @@ fn explain(challenge: &Challenge, looks: &[Look], now: Timestamp) -> Vec<Finding
             }
         }
     }
+    findings.extend(nameserver::nearly(challenge, looks));
     if findings.is_empty() {
         findings.extend(absent(challenge, looks, now));
     }
@@ -357,7 +364,7 @@ fn nearly(challenge: &Challenge, place: Place, survey: &Survey, now: Timestamp) 
         if let Some(slip) = recognise(challenge, text) {
             findings.push(Finding::NearlyRight {
                 name: survey.name.clone(),
-                seen: text.clone(),
+                seen: quote(text),
                 expected: expected.clone(),
                 slip,
             });
@@ -366,7 +373,12 @@ fn nearly(challenge: &Challenge, place: Place, survey: &Survey, now: Timestamp) 
     let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
     if let Some(slip) = recognise_split(challenge, &borrowed) {
         findings.retain(|finding| !matches!(finding, Finding::NearlyRight { slip: Slip::Truncated { .. }, .. }));
-        findings.push(Finding::NearlyRight { name: survey.name.clone(), seen: borrowed.join(" | "), expected, slip });
+        findings.push(Finding::NearlyRight {
+            name: survey.name.clone(),
+            seen: quote(&borrowed.join(" | ")),
+            expected,
+            slip,
+        });
     }
     // At the domain itself other types are its own business.
     if place == Place::Challenge {
@@ -374,7 +386,7 @@ fn nearly(challenge: &Challenge, place: Place, survey: &Survey, now: Timestamp) 
         findings.extend(other.map(|record| Finding::WrongType {
             name: survey.name.clone(),
             kind: record.kind,
-            value: record.value.to_string(),
+            value: quote(&record.value.to_string()),
         }));
     }
     findings
@@ -444,6 +456,15 @@ impl Finding {
                     "the DNSSEC signatures of {zone} do not fit: resolvers that check them see nothing of it; mend them first"
                 )
             }
+            Self::Delegated { domain, nameserver, vantage_points } => {
+                format!("{domain} is delegated to {nameserver}, seen from {vantage_points} places")
+            }
+            Self::OtherNameserver { domain, seen, expected } => {
+                format!(
+                    "{domain} is delegated to {seen} and should be to {expected}: that is the nameserver of another token"
+                )
+            }
+            Self::OnSite { url } => format!("the file is at {url}"),
             Self::Site { problem } => problem.clone(),
             Self::TokenExpired { at } => format!("the token expired at {at}: ask for a new one"),
         }

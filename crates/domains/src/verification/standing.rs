@@ -61,9 +61,9 @@ impl Standing {
             (Self::Unproved { .. } | Self::Lapsed { .. }, Outcome::Verified(method)) => {
                 Self::Proved { method, since: now, last_seen: now }
             }
-            // Nobody answering is no proof of absence: only servers that say no start the clock.
-            (standing @ Self::Proved { .. }, _) if verdict.evidence.answers.is_empty() => standing,
-            (Self::Proved { method, since, last_seen }, _) => {
+            // Neither silence nor the age of a token is absence: only servers and sites that say no start the clock.
+            (standing @ Self::Proved { .. }, Outcome::Expired) => standing,
+            (Self::Proved { method, since, last_seen }, _) if verdict.evidence.shows_absence(method) => {
                 Self::Missing { method, since, last_seen, missing_since: now }
             }
             (standing @ Self::Missing { .. }, _) if standing.holds_until().is_some_and(|until| now >= until) => {
@@ -86,27 +86,44 @@ mod tests {
     use crate::authority::Security;
     use crate::name::DomainName;
     use crate::verification::Evidence;
-    use crate::verification::decision::EvidenceAnswer;
+    use crate::verification::evidence::{EvidenceAnswer, EvidenceDelegation};
+    use crate::verification::site::{File, SiteEvidence};
 
     fn at(hours: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + hours * 3600).expect("in range")
     }
 
     fn verdict(outcome: Outcome, hours: i64, answers: usize) -> Verdict {
+        of_servers(outcome, hours, answers, Said::No)
+    }
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Said {
+        No,
+        Nothing,
+    }
+
+    fn of_servers(outcome: Outcome, hours: i64, answers: usize, said: Said) -> Verdict {
         let name = DomainName::parse("example.com").expect("a name");
         let answer = EvidenceAnswer {
             vantage_point: "here".into(),
             name: name.clone(),
             server: name,
             address: "192.0.2.1".parse().expect("an address"),
-            has_proof: false,
+            has_proof: outcome == VERIFIED,
+            silent: said == Said::Nothing,
             security: Security::Insecure,
             packet_sha256: None,
         };
         Verdict {
             outcome,
             findings: Vec::new(),
-            evidence: Evidence { at: at(hours), token: "t".into(), answers: vec![answer; answers] },
+            evidence: Evidence {
+                at: at(hours),
+                token: "t".into(),
+                answers: vec![answer; answers],
+                ..Evidence::default()
+            },
         }
     }
 
@@ -137,9 +154,65 @@ mod tests {
 
     #[test]
     fn silence_is_no_absence() {
-        let standing =
-            Standing::Unproved { since: at(0) }.after(&verdict(VERIFIED, 1, 2)).after(&verdict(Outcome::Pending, 2, 0));
-        assert!(matches!(standing, Standing::Proved { .. }));
+        let proved = Standing::Unproved { since: at(0) }.after(&verdict(VERIFIED, 1, 2));
+        let unreachable = proved.clone().after(&verdict(Outcome::Pending, 2, 0));
+        assert!(matches!(unreachable, Standing::Proved { .. }));
+        let silent = proved.clone().after(&of_servers(Outcome::Pending, 2, 2, Said::Nothing));
+        assert!(matches!(silent, Standing::Proved { .. }));
+        let denied = silent.after(&of_servers(Outcome::Pending, 3, 2, Said::No));
+        assert!(matches!(denied, Standing::Missing { .. }));
+    }
+
+    /// A look that finds nothing in DNS, and this on the site.
+    fn of_site(hours: i64, file: File) -> Verdict {
+        let mut verdict = of_servers(Outcome::Pending, hours, 2, Said::No);
+        let url = "http://example.com/f".to_owned();
+        verdict.evidence.site =
+            Some(SiteEvidence { url, address: None, status: None, body_sha256: None, file, problem: None });
+        verdict
+    }
+
+    #[test]
+    fn a_file_is_missing_when_the_site_says_so_and_not_when_it_is_silent() {
+        let proved = Standing::Unproved { since: at(0) }.after(&verdict(Outcome::Verified(Method::HttpFile), 1, 2));
+        // However long that lasts.
+        let silent = (2..200).fold(proved, |standing, hour| standing.after(&of_site(hour, File::Unchecked)));
+        assert!(matches!(silent, Standing::Proved { method: Method::HttpFile, .. }), "{silent:?}");
+        let gone = silent.after(&of_site(200, File::Absent));
+        assert_eq!(gone.holds_until(), Some(at(200 + 72)));
+    }
+
+    #[test]
+    fn a_silent_site_keeps_no_record_alive() {
+        let proved = Standing::Unproved { since: at(0) }.after(&verdict(VERIFIED, 1, 2));
+        assert!(matches!(proved.after(&of_site(2, File::Unchecked)), Standing::Missing { .. }));
+    }
+
+    #[test]
+    fn a_delegation_is_missing_when_the_parent_has_another() {
+        let of_parent = |hours: i64, delegations: Vec<EvidenceDelegation>| {
+            let mut verdict = of_servers(Outcome::Pending, hours, 2, Said::Nothing);
+            verdict.evidence.delegations = delegations;
+            verdict
+        };
+        let name = DomainName::parse("example.com").expect("a name");
+        let other = EvidenceDelegation {
+            vantage_point: "here".into(),
+            zone: name.clone(),
+            nameservers: vec![name],
+            has_proof: false,
+        };
+        let by_nameserver = verdict(Outcome::Verified(Method::DnsNameserver), 1, 2);
+        let proved = Standing::Unproved { since: at(0) }.after(&by_nameserver);
+        let silent = proved.after(&of_parent(2, Vec::new()));
+        assert!(matches!(silent, Standing::Proved { .. }));
+        assert!(matches!(silent.after(&of_parent(3, vec![other])), Standing::Missing { .. }));
+    }
+
+    #[test]
+    fn the_age_of_a_token_ends_no_proof() {
+        let proved = Standing::Unproved { since: at(0) }.after(&verdict(VERIFIED, 1, 2));
+        assert!(matches!(proved.after(&verdict(Outcome::Expired, 8 * 24, 2)), Standing::Proved { .. }));
     }
 
     #[test]

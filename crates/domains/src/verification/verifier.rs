@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 
 use super::decision::{Finding, Look, Outcome, Place, Verdict, decide};
-use super::{Challenge, Method, site};
+use super::site::SiteEvidence;
+use super::{Challenge, Method, Visits, site};
 use crate::authority::{Authorities, RecordKind};
 use crate::https::HttpClient;
 use crate::name::DomainName;
+use crate::probe::{NoRemotePlaces, ProbeAnswer, ProbeQuestion, RemotePlaces};
 use crate::seams::{Clock, VantagePoint};
 
 /// Looks for proofs.
@@ -19,7 +21,7 @@ pub struct Verifier {
     clock: Arc<dyn Clock>,
     vantage_points: Vec<VantagePoint>,
     /// Reads files on sites; without it only DNS counts.
-    http: Option<HttpClient>,
+    http: Option<(HttpClient, Arc<Visits>)>,
 }
 
 impl Verifier {
@@ -27,18 +29,30 @@ impl Verifier {
         Self { authorities, clock, vantage_points, http: None }
     }
 
-    /// Also takes files on the site for proof.
+    /// Also takes files on the site for proof; all who share the visits are polite to sites together.
     #[must_use]
-    pub fn with_site(mut self, http: HttpClient) -> Self {
-        self.http = Some(http);
+    pub fn with_site(mut self, http: HttpClient, visits: Arc<Visits>) -> Self {
+        self.http = Some((http, visits));
         self
     }
 
     /// Looks everywhere, decides, and explains.
     pub async fn verify(&self, challenge: &Challenge) -> Verdict {
+        self.verify_from(challenge, &NoRemotePlaces).await
+    }
+
+    /// The same, and from places on other machines: one that is there and does not answer counts as one that sees nothing.
+    pub async fn verify_from(&self, challenge: &Challenge, remote: &dyn RemotePlaces) -> Verdict {
+        let now = self.clock.now();
+        if challenge.is_expired(now) {
+            // Whatever is there proves nothing any more, so nobody is asked.
+            return decide(challenge, &[], now);
+        }
         let questions = self.vantage_points.iter().flat_map(|from| Place::REAL.map(|place| (from, place)));
         let zone = challenge.domain.clone();
-        let mut looks = join_all(questions.map(|(from, place)| self.look(challenge, from, place, &zone))).await;
+        let here = join_all(questions.map(|(from, place)| self.look(challenge, from, place, &zone)));
+        let (mut looks, there) = join(here, looks_from(remote, challenge)).await;
+        looks.extend(there);
         let verdict = decide(challenge, &looks, self.clock.now());
         if verdict.outcome != Outcome::Pending {
             return verdict;
@@ -50,11 +64,16 @@ impl Verifier {
             looks.extend(join_all(mistaken).await);
         }
         let mut verdict = decide(challenge, &looks, self.clock.now());
-        if let Some(http) = &self.http {
-            match site::check(http, challenge).await {
-                Ok(()) => verdict.outcome = Outcome::Verified(Method::HttpFile),
-                Err(problem) => verdict.findings.push(Finding::Site { problem }),
+        if let Some((http, visits)) = &self.http {
+            let (host, token) = (challenge.domain.as_str(), challenge.token.as_str());
+            let said = visits.visit(host, token, &*self.clock, site::look(http, challenge)).await;
+            let site = said.unwrap_or_else(|| SiteEvidence::not_asked(challenge));
+            if site.file == site::File::Present {
+                verdict.outcome = Outcome::Verified(Method::HttpFile);
+                verdict.findings = vec![Finding::OnSite { url: site.url.clone() }];
             }
+            verdict.findings.extend(site.problem.clone().map(|problem| Finding::Site { problem }));
+            verdict.evidence.site = Some(site);
         }
         verdict
     }
@@ -65,5 +84,82 @@ impl Verifier {
             None => Err("the name would be too long".to_owned()),
         };
         Look { vantage_point: from.name.clone(), place, seen }
+    }
+}
+
+/// What other machines see at the places where a proof counts.
+async fn looks_from(remote: &dyn RemotePlaces, challenge: &Challenge) -> Vec<Look> {
+    let named = Place::REAL.iter().filter_map(|place| Some((*place, place.name(challenge, &challenge.domain)?)));
+    let (places, questions): (Vec<Place>, Vec<ProbeQuestion>) =
+        named.map(|(place, name)| (place, ProbeQuestion::Survey { name, record: RecordKind::Txt })).unzip();
+    let mut looks = Vec::new();
+    for one in remote.ask(&questions).await {
+        for (index, place) in places.iter().enumerate() {
+            let seen = match one.answers.as_ref().map(|answers| answers.get(index)) {
+                Ok(Some(ProbeAnswer::Survey { survey })) => Ok(survey.clone()),
+                Ok(Some(ProbeAnswer::Problem { reason })) | Err(reason) => Err(reason.clone()),
+                Ok(_) => Err("it did not answer this question".to_owned()),
+            };
+            looks.push(Look { vantage_point: one.place.clone(), place: *place, seen });
+        }
+    }
+    looks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::BoxFuture;
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::authority::{Survey, Witnessed};
+    use crate::seams::FixedClock;
+    use crate::verification::Scope;
+
+    /// Servers that never answer, and count.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Counting {
+        fn count<T: Send + 'static>(&self) -> BoxFuture<'_, Result<T, String>> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async { Err("silence".to_owned()) })
+        }
+    }
+
+    impl Authorities for Counting {
+        fn survey<'a>(
+            &'a self,
+            _: &'a VantagePoint,
+            _: &'a DomainName,
+            _: RecordKind,
+        ) -> BoxFuture<'a, Result<Survey, String>> {
+            self.count()
+        }
+
+        fn examine<'a>(&'a self, _: &'a VantagePoint, _: &'a DomainName) -> BoxFuture<'a, Result<Witnessed, String>> {
+            self.count()
+        }
+
+        fn watch<'a>(&'a self, _: &'a VantagePoint, _: &'a DomainName) -> BoxFuture<'a, Result<Survey, String>> {
+            self.count()
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_is_asked_for_a_token_whose_life_is_over() {
+        let name = DomainName::parse("example.com").expect("a name");
+        let begin = Timestamp::UNIX_EPOCH;
+        let challenge = Challenge::new(&name, Scope::Domain, "bailiwick", begin, &mut |_| ()).expect("a challenge");
+        let look = async |at: Timestamp| {
+            let servers = Arc::new(Counting::default());
+            let verifier = Verifier::new(servers.clone(), Arc::new(FixedClock(at)), vec![VantagePoint::here()]);
+            let outcome = verifier.verify(&challenge).await.outcome;
+            (outcome, servers.0.load(Ordering::SeqCst) > 0)
+        };
+        assert_eq!(look(begin).await, (Outcome::Pending, true));
+        assert_eq!(look(challenge.expires_at).await, (Outcome::Expired, false));
     }
 }

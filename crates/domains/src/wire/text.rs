@@ -2,7 +2,7 @@
 
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::dname_target;
 
@@ -102,7 +102,7 @@ fn quoted(string: &[u8]) -> String {
 }
 
 /// A record for JSON and tables.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RecordView {
     /// The owner name.
     pub name: String,

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::probe::Probe;
 use super::{Facts, Findings};
 use crate::dial::not_public;
 use crate::wire::show_name;
@@ -15,12 +16,15 @@ pub(super) fn check(facts: &Facts, findings: &mut Findings) {
             address if not_public(address).is_none() => reachable += 1,
             IpAddr::V4(v4) if v4.is_documentation() => {
                 findings
+                    .at(server, Probe::Soa)
                     .error("A01_DOCUMENTATION_ADDR", format!("{label} has an address that is only for documentation"));
             }
             IpAddr::V4(v4) if v4.is_private() || v4.is_loopback() || v4.is_link_local() => {
-                findings.error("A01_LOCAL_USE_ADDR", format!("{label} has an address that is only for local use"));
+                findings
+                    .at(server, Probe::Soa)
+                    .error("A01_LOCAL_USE_ADDR", format!("{label} has an address that is only for local use"));
             }
-            _ => findings.error(
+            _ => findings.at(server, Probe::Soa).error(
                 "A01_ADDR_NOT_GLOBALLY_REACHABLE",
                 format!("{label} has an address that cannot be reached from everywhere"),
             ),
@@ -50,7 +54,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Findings) {
             && !names.contains(&server.name)
         {
             let names: Vec<String> = names.iter().map(show_name).collect();
-            findings.notice(
+            findings.at(server, Probe::Soa).notice(
                 "NAMESERVER_IP_PTR_MISMATCH",
                 format!("{} has the reverse name {}", server.label(), names.join(", ")),
             );

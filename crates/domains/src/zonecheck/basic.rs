@@ -57,16 +57,22 @@ fn working_server(facts: &Facts, findings: &mut Findings) {
     let mut working = 0;
     for server in facts.servers.iter().filter(|server| server.in_parent) {
         match server.answer(Probe::Soa) {
-            None => findings.warning("B02_NS_NO_RESPONSE", format!("{} does not answer", server.label())),
-            Some(answer) if answer.rcode() != ResponseCode::NoError => findings.error(
+            None => findings
+                .at(server, Probe::Soa)
+                .warning("B02_NS_NO_RESPONSE", format!("{} does not answer", server.label())),
+            Some(answer) if answer.rcode() != ResponseCode::NoError => findings.at(server, Probe::Soa).error(
                 "B02_UNEXPECTED_RCODE",
                 format!("{} answers {} instead of the zone's SOA", server.label(), rcode_text(answer.rcode())),
             ),
             Some(answer) if !answer.is_authoritative() => {
-                findings.error("B02_NS_NOT_AUTH", format!("{} is not an authority for the zone", server.label()));
+                findings
+                    .at(server, Probe::Soa)
+                    .error("B02_NS_NOT_AUTH", format!("{} is not an authority for the zone", server.label()));
             }
             Some(_) if server.apex(Probe::Soa, &facts.zone, RecordType::SOA).is_empty() => {
-                findings.error("B02_NS_BROKEN", format!("{} answers without the zone's SOA", server.label()));
+                findings
+                    .at(server, Probe::Soa)
+                    .error("B02_NS_BROKEN", format!("{} answers without the zone's SOA", server.label()));
             }
             Some(_) => working += 1,
         }

@@ -49,22 +49,27 @@ fn transport(facts: &Facts, findings: &mut Findings, server: &Server, probes: [P
     if probes.iter().all(|probe| server.answer(*probe).is_none()) {
         let why = server.exchange(probes[0]).and_then(|exchange| exchange.outcome.as_ref().err());
         let why = why.map_or_else(String::new, |failure| format!(": {failure}"));
-        findings.warning(tags.silent, format!("{label} does not answer by {way}{why}"));
+        findings.at(server, probes[0]).warning(tags.silent, format!("{label} does not answer by {way}{why}"));
         return;
     }
     for (index, (probe, rtype)) in probes.into_iter().zip([RecordType::SOA, RecordType::NS]).enumerate() {
         let Some(answer) = server.answer(probe) else {
             findings
+                .at(server, probe)
                 .warning(tags.no_response[index], format!("{label} does not answer the question for {rtype} by {way}"));
             continue;
         };
         if answer.rcode() != ResponseCode::NoError {
             let code = rcode_text(answer.rcode());
-            findings.warning(tags.code[index], format!("{label} answers {code} to the question for {rtype} by {way}"));
+            findings
+                .at(server, probe)
+                .warning(tags.code[index], format!("{label} answers {code} to the question for {rtype} by {way}"));
         } else if answer.rrset(crate::wire::Section::Answer, &facts.zone, rtype).next().is_none() {
-            findings.warning(tags.missing[index], format!("{label} has no {rtype} in its answer by {way}"));
+            findings
+                .at(server, probe)
+                .warning(tags.missing[index], format!("{label} has no {rtype} in its answer by {way}"));
         } else if !answer.is_authoritative() {
-            findings.warning(
+            findings.at(server, probe).warning(
                 tags.not_authoritative[index],
                 format!("{label} answers for {rtype} without authority by {way}"),
             );

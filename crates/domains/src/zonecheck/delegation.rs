@@ -22,12 +22,15 @@ pub(super) fn check(facts: &Facts, findings: &mut Findings) {
         facts.parent_ns.union(&facts.child_ns).filter(|name| facts.hosts.get(*name).is_some_and(|host| host.is_alias));
     for name in aliases {
         findings
+            .by(facts.hosts.get(name).and_then(|host| host.alias_evidence.clone()))
             .error("NS_IS_CNAME", format!("the server {} is an alias (CNAME), which is not allowed", show_name(name)));
     }
     findings.case("DELEGATION06");
     for server in facts.servers.iter().filter(|server| server.answer(Probe::Soa).is_some()) {
         if server.apex(Probe::Soa, &facts.zone, RecordType::SOA).is_empty() {
-            findings.error("SOA_NOT_EXISTS", format!("{} has no SOA of the zone", server.label()));
+            findings
+                .at(server, Probe::Soa)
+                .error("SOA_NOT_EXISTS", format!("{} has no SOA of the zone", server.label()));
         }
     }
     lists(facts, findings);
@@ -131,7 +134,7 @@ fn referral_size(facts: &Facts, findings: &mut Findings) {
         .map(|address| if address.is_ipv4() { 16 } else { 28 })
         .sum();
     let question = Ask::authoritative(Question::new(facts.zone.clone(), RecordType::NS)).without_edns();
-    let base = question.encode(0).map_or(12, |packet| packet.len());
+    let base = question.encode(0).len();
     // The longest name that can be asked for.
     let size = 255_usize.saturating_sub(facts.zone.len()) + base + servers + glue;
     match size > PLAIN_BYTES {
@@ -154,6 +157,7 @@ fn authoritative(facts: &Facts, findings: &mut Findings) {
             {
                 all = false;
                 findings
+                    .at(server, probe)
                     .warning("IS_NOT_AUTHORITATIVE", format!("{} answers by {way} without authority", server.label()));
             }
         }

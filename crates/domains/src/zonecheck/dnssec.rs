@@ -102,14 +102,14 @@ fn ds_and_keys(facts: &Facts, findings: &mut Findings) {
         let mut any = false;
         for ds in &ds_set {
             let Some(key) = keys.iter().find(|key| key.calculate_key_tag().is_ok_and(|tag| tag == ds.key_tag())) else {
-                findings.warning(
+                findings.at(server, Probe::Dnskey).warning(
                     "DS02_NO_DNSKEY_FOR_DS",
                     format!("{} has no key {} for the DS", server.label(), ds.key_tag()),
                 );
                 continue;
             };
             if !ds.covers(&facts.zone, key).unwrap_or(false) {
-                findings.error(
+                findings.at(server, Probe::Dnskey).error(
                     "DS02_NO_MATCH_DS_DNSKEY",
                     format!("the DS for key {} is not that of the key at {}", ds.key_tag(), server.label()),
                 );
@@ -126,7 +126,7 @@ fn ds_and_keys(facts: &Facts, findings: &mut Findings) {
             let by: Vec<&&RRSIG> =
                 signatures.iter().filter(|signature| signature.input().key_tag == ds.key_tag()).collect();
             if by.is_empty() {
-                findings.warning(
+                findings.at(server, Probe::Dnskey).warning(
                     "DS02_NO_MATCHING_DNSKEY_RRSIG",
                     format!("the keys at {} are not signed with key {}", server.label(), ds.key_tag()),
                 );
@@ -137,14 +137,14 @@ fn ds_and_keys(facts: &Facts, findings: &mut Findings) {
             });
             match valid {
                 true => any = true,
-                false => findings.error(
+                false => findings.at(server, Probe::Dnskey).error(
                     "DS02_RRSIG_NOT_VALID_BY_DNSKEY",
                     format!("the signature of key {} at {} is wrong", ds.key_tag(), server.label()),
                 ),
             }
         }
         if !any {
-            findings.error(
+            findings.at(server, Probe::Dnskey).error(
                 "DS02_NO_VALID_DNSKEY_FOR_ANY_DS",
                 format!("no DS leads to a valid key at {}: validating resolvers cannot use the zone", server.label()),
             );
@@ -287,15 +287,19 @@ fn extra_processing(facts: &Facts, findings: &mut Findings) {
     for server in facts.working() {
         let Some(answer) = server.answer(Probe::Dnskey) else {
             findings
-                .error("NO_RESPONSE_DNSKEY", format!("{} does not answer the question for the keys", server.label()));
+                .at(server, Probe::Dnskey)
+                .warning("NO_RESPONSE_DNSKEY", format!("{} does not answer the question for the keys", server.label()));
             continue;
         };
         let keys = server.apex(Probe::Dnskey, &facts.zone, RecordType::DNSKEY).len();
         let signed = !apex_signatures(facts, server, Probe::Dnskey, RecordType::DNSKEY).is_empty();
         if answer.rcode() == ResponseCode::NoError && keys > 0 {
             match signed {
-                true => findings.info("EXTRA_PROCESSING_OK", format!("{} sends signatures", server.label())),
+                true => findings
+                    .at(server, Probe::Dnskey)
+                    .info("EXTRA_PROCESSING_OK", format!("{} sends signatures", server.label())),
                 false => findings
+                    .at(server, Probe::Dnskey)
                     .error("EXTRA_PROCESSING_BROKEN", format!("{} sends keys without signatures", server.label())),
             }
         }
@@ -319,7 +323,7 @@ fn completeness(facts: &Facts, findings: &mut Findings) {
             }
             for algorithm in &algorithms {
                 if !signatures.iter().any(|signature| u8::from(signature.input().algorithm) == *algorithm) {
-                    findings.warning(
+                    findings.at(server, probe).warning(
                         tag,
                         format!(
                             "{} at {} is not signed with algorithm {algorithm}, although there is a key of it",

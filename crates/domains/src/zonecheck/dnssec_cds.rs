@@ -59,23 +59,24 @@ fn consistent(facts: &Facts, findings: &mut Findings) {
     for server in facts.working() {
         let (cds, cdnskey) = (cds_of(facts, server), cdnskey_of(facts, server));
         match (cds.is_empty(), cdnskey.is_empty()) {
-            (false, true) => {
-                findings.notice("DS15_HAS_CDS_NO_CDNSKEY", format!("{} has CDS but no CDNSKEY", server.label()))
-            }
-            (true, false) => {
-                findings.notice("DS15_HAS_CDNSKEY_NO_CDS", format!("{} has CDNSKEY but no CDS", server.label()))
-            }
-            (true, true) => {
-                findings.info("DS15_NO_CDS_CDNSKEY", format!("{} has neither CDS nor CDNSKEY", server.label()))
-            }
+            (false, true) => findings
+                .at(server, Probe::Cds)
+                .notice("DS15_HAS_CDS_NO_CDNSKEY", format!("{} has CDS but no CDNSKEY", server.label())),
+            (true, false) => findings
+                .at(server, Probe::Cds)
+                .notice("DS15_HAS_CDNSKEY_NO_CDS", format!("{} has CDNSKEY but no CDS", server.label())),
+            (true, true) => findings
+                .at(server, Probe::Cds)
+                .info("DS15_NO_CDS_CDNSKEY", format!("{} has neither CDS nor CDNSKEY", server.label())),
             (false, false) => {
                 let tags: BTreeSet<u16> = cds.iter().map(|cds| cds.key_tag()).collect();
                 let keys: BTreeSet<u16> = cdnskey.iter().filter_map(|key| key_tag(key)).collect();
                 let deletes = cds.iter().any(|cds| cds.is_delete()) && cdnskey.iter().any(|key| key.is_delete());
                 match tags == keys || deletes {
                     true => findings
+                        .at(server, Probe::Cds)
                         .info("DS15_HAS_CDS_AND_CDNSKEY", format!("{} has CDS and CDNSKEY that match", server.label())),
-                    false => findings.error(
+                    false => findings.at(server, Probe::Cds).error(
                         "DS15_MISMATCH_CDS_CDNSKEY",
                         format!("CDS and CDNSKEY at {} do not match", server.label()),
                     ),
@@ -99,29 +100,32 @@ fn cds(facts: &Facts, findings: &mut Findings, server: &Server) {
     let deletes = cds.iter().filter(|cds| cds.is_delete()).count();
     if deletes > 0 {
         match cds.len() {
-            1 => findings.info("DS16_DELETE_CDS", format!("{label} asks the parent to remove the DS")),
+            1 => findings
+                .at(server, Probe::Cds)
+                .info("DS16_DELETE_CDS", format!("{label} asks the parent to remove the DS")),
             _ => findings
+                .at(server, Probe::Cds)
                 .error("DS16_MIXED_DELETE_CDS", format!("{label} asks the parent to remove the DS and to have others")),
         }
         return;
     }
     let keys = keys_of(facts, server);
     if keys.is_empty() {
-        findings.error("DS16_CDS_WITHOUT_DNSKEY", format!("{label} has CDS but no keys"));
+        findings.at(server, Probe::Cds).error("DS16_CDS_WITHOUT_DNSKEY", format!("{label} has CDS but no keys"));
         return;
     }
     for cds in &cds {
         let key = keys.iter().find(|key| key.calculate_key_tag().is_ok_and(|tag| tag == cds.key_tag()));
         match key {
-            None => findings.warning(
+            None => findings.at(server, Probe::Cds).warning(
                 "DS16_CDS_MATCHES_NO_DNSKEY",
                 format!("the CDS for key {} at {label} is for a key that is not there", cds.key_tag()),
             ),
-            Some(key) if !key.zone_key() => findings.error(
+            Some(key) if !key.zone_key() => findings.at(server, Probe::Cds).error(
                 "DS16_CDS_MATCHES_NON_ZONE_DNSKEY",
                 format!("the CDS at {label} is for key {}, which may not sign", cds.key_tag()),
             ),
-            Some(key) if !key.secure_entry_point() => findings.notice(
+            Some(key) if !key.secure_entry_point() => findings.at(server, Probe::Cds).notice(
                 "DS16_CDS_MATCHES_NON_SEP_DNSKEY",
                 format!("the CDS at {label} is for key {}, which has no entry-point mark", cds.key_tag()),
             ),
@@ -138,7 +142,7 @@ fn cds(facts: &Facts, findings: &mut Findings, server: &Server) {
         ["DS16_CDS_UNSIGNED", "DS16_CDS_INVALID_RRSIG", "DS16_CDS_SIGNED_BY_UNKNOWN_DNSKEY"],
     );
     if !tags_signing.is_empty() && tags.is_disjoint(&tags_signing) {
-        findings.notice(
+        findings.at(server, Probe::Cds).notice(
             "DS16_CDS_NOT_SIGNED_BY_CDS",
             format!("the CDS at {label} is not signed by the key that it is for"),
         );
@@ -148,7 +152,7 @@ fn cds(facts: &Facts, findings: &mut Findings, server: &Server) {
         .map(|signature| signature.input().key_tag)
         .collect();
     if !tags.is_subset(&signing_keys) {
-        findings.warning(
+        findings.at(server, Probe::Cds).warning(
             "DS16_DNSKEY_NOT_SIGNED_BY_CDS",
             format!("the keys at {label} are not signed by the key that the CDS is for"),
         );
@@ -164,8 +168,10 @@ fn cdnskey(facts: &Facts, findings: &mut Findings, server: &Server) {
     let deletes = wanted.iter().filter(|key| key.is_delete()).count();
     if deletes > 0 {
         match wanted.len() {
-            1 => findings.info("DS17_DELETE_CDNSKEY", format!("{label} asks the parent to remove the DS")),
-            _ => findings.error(
+            1 => findings
+                .at(server, Probe::Cdnskey)
+                .info("DS17_DELETE_CDNSKEY", format!("{label} asks the parent to remove the DS")),
+            _ => findings.at(server, Probe::Cdnskey).error(
                 "DS17_MIXED_DELETE_CDNSKEY",
                 format!("{label} asks the parent to remove the DS and to have others"),
             ),
@@ -174,7 +180,9 @@ fn cdnskey(facts: &Facts, findings: &mut Findings, server: &Server) {
     }
     let keys = keys_of(facts, server);
     if keys.is_empty() {
-        findings.error("DS17_CDNSKEY_WITHOUT_DNSKEY", format!("{label} has CDNSKEY but no keys"));
+        findings
+            .at(server, Probe::Cdnskey)
+            .error("DS17_CDNSKEY_WITHOUT_DNSKEY", format!("{label} has CDNSKEY but no keys"));
         return;
     }
     for key in &wanted {
@@ -183,12 +191,17 @@ fn cdnskey(facts: &Facts, findings: &mut Findings, server: &Server) {
             .iter()
             .any(|known| bytes.as_ref().is_some_and(|bytes| bytes.public_bytes() == known.public_key().public_bytes()));
         if !key.zone_key() {
-            findings.error("DS17_CDNSKEY_IS_NON_ZONE", format!("a CDNSKEY at {label} may not sign"));
+            findings
+                .at(server, Probe::Cdnskey)
+                .error("DS17_CDNSKEY_IS_NON_ZONE", format!("a CDNSKEY at {label} may not sign"));
         } else if !same {
             findings
+                .at(server, Probe::Cdnskey)
                 .warning("DS17_CDNSKEY_MATCHES_NO_DNSKEY", format!("a CDNSKEY at {label} is a key that is not there"));
         } else if !key.secure_entry_point() {
-            findings.notice("DS17_CDNSKEY_IS_NON_SEP", format!("a CDNSKEY at {label} has no entry-point mark"));
+            findings
+                .at(server, Probe::Cdnskey)
+                .notice("DS17_CDNSKEY_IS_NON_SEP", format!("a CDNSKEY at {label} has no entry-point mark"));
         }
     }
     let tags: BTreeSet<u16> = wanted.iter().filter_map(|key| key_tag(key)).collect();
@@ -201,7 +214,7 @@ fn cdnskey(facts: &Facts, findings: &mut Findings, server: &Server) {
         ["DS17_CDNSKEY_UNSIGNED", "DS17_CDNSKEY_INVALID_RRSIG", "DS17_CDNSKEY_SIGNED_BY_UNKNOWN_DNSKEY"],
     );
     if !signing.is_empty() && tags.is_disjoint(&signing) {
-        findings.notice(
+        findings.at(server, Probe::Cdnskey).notice(
             "DS17_CDNSKEY_NOT_SIGNED_BY_CDNSKEY",
             format!("the CDNSKEY at {label} is not signed by the key that it is"),
         );
@@ -220,17 +233,17 @@ fn signed(
     let label = server.label();
     let results = verify_apex(facts, server, probe, rtype);
     if results.is_empty() {
-        findings.error(unsigned, format!("{rtype} at {label} is not signed"));
+        findings.at(server, probe).error(unsigned, format!("{rtype} at {label} is not signed"));
     }
     for (tag, result) in &results {
         match result {
             Ok(()) => {}
-            Err(Fault::NoKey) => {
-                findings.error(unknown, format!("{rtype} at {label} is signed with key {tag}, which is not there"))
-            }
-            Err(_) => {
-                findings.error(invalid, format!("the signature over {rtype} by key {tag} at {label} is not valid"))
-            }
+            Err(Fault::NoKey) => findings
+                .at(server, probe)
+                .error(unknown, format!("{rtype} at {label} is signed with key {tag}, which is not there")),
+            Err(_) => findings
+                .at(server, probe)
+                .error(invalid, format!("the signature over {rtype} by key {tag} at {label} is not valid")),
         }
     }
     results.into_iter().map(|(tag, _)| tag).collect()
@@ -252,7 +265,9 @@ fn continuity(facts: &Facts, findings: &mut Findings) {
             let signatures = apex_signatures(facts, server, probe, rtype);
             let by_ds = signatures.iter().any(|signature| ds.contains(&signature.input().key_tag));
             if !signatures.is_empty() && !by_ds {
-                findings.error(tag, format!("{rtype} at {} is not signed by a key that has a DS", server.label()));
+                findings
+                    .at(server, probe)
+                    .error(tag, format!("{rtype} at {} is not signed by a key that has a DS", server.label()));
             }
         }
     }

@@ -86,23 +86,24 @@ fn signatures(
             continue;
         }
         if apex_signatures(facts, server, probe, rtype).is_empty() {
-            findings.error(missing, format!("{} sends {rtype} without a signature", server.label()));
+            findings.at(server, probe).error(missing, format!("{} sends {rtype} without a signature", server.label()));
         }
         for (tag, result) in verify_apex(facts, server, probe, rtype) {
             let label = server.label();
             match result {
                 Ok(()) => {}
-                Err(Fault::Expired) => {
-                    findings.error(expired, format!("the signature over {rtype} by key {tag} at {label} has expired"))
-                }
+                Err(Fault::Expired) => findings
+                    .at(server, probe)
+                    .error(expired, format!("the signature over {rtype} by key {tag} at {label} has expired")),
                 Err(Fault::NotYetValid) => findings
+                    .at(server, probe)
                     .error(early, format!("the signature over {rtype} by key {tag} at {label} is not valid yet")),
-                Err(Fault::NoKey) => {
-                    findings.error(no_key, format!("{rtype} at {label} is signed with key {tag}, which is not there"))
-                }
-                Err(Fault::Wrong) => {
-                    findings.error(wrong, format!("the signature over {rtype} by key {tag} at {label} is wrong"))
-                }
+                Err(Fault::NoKey) => findings
+                    .at(server, probe)
+                    .error(no_key, format!("{rtype} at {label} is signed with key {tag}, which is not there")),
+                Err(Fault::Wrong) => findings
+                    .at(server, probe)
+                    .error(wrong, format!("the signature over {rtype} by key {tag} at {label} is wrong")),
             }
         }
     }
@@ -119,10 +120,12 @@ fn proofs(facts: &Facts, findings: &mut Findings) {
         let has_nsec3 = records.iter().any(|record| record.record_type() == RecordType::NSEC3)
             || !server.apex(Probe::Nsec3Param, &facts.zone, RecordType::NSEC3PARAM).is_empty();
         match (has_nsec, has_nsec3) {
-            (true, true) => findings.error("DS10_MIXED_NSEC_NSEC3", format!("{label} uses both NSEC and NSEC3")),
+            (true, true) => findings
+                .at(server, Probe::Nsec)
+                .error("DS10_MIXED_NSEC_NSEC3", format!("{label} uses both NSEC and NSEC3")),
             (true, false) => nsec_servers.push(label.clone()),
             (false, true) => nsec3_servers.push(label.clone()),
-            (false, false) => findings.error(
+            (false, false) => findings.at(server, Probe::Nsec).error(
                 "DS10_EXPECTED_NSEC_NSEC3_MISSING",
                 format!("{label} gives no proof that something does not exist"),
             ),
@@ -134,12 +137,15 @@ fn proofs(facts: &Facts, findings: &mut Findings) {
             && answer.rcode() != ResponseCode::NoError
         {
             findings
+                .at(server, Probe::Nsec3Param)
                 .error("DS10_NSEC3PARAM_QUERY_RESPONSE_ERR", format!("{label} fails on the question for NSEC3PARAM"));
         }
         if let Some(answer) = server.answer(Probe::Nsec)
             && answer.rcode() != ResponseCode::NoError
         {
-            findings.error("DS10_NSEC_QUERY_RESPONSE_ERR", format!("{label} fails on the question for NSEC"));
+            findings
+                .at(server, Probe::Nsec)
+                .error("DS10_NSEC_QUERY_RESPONSE_ERR", format!("{label} fails on the question for NSEC"));
         }
     }
     match (nsec_servers.is_empty(), nsec3_servers.is_empty()) {
@@ -180,7 +186,7 @@ fn proof_signature(facts: &Facts, findings: &mut Findings, server: &Server, reco
             })
         });
     let Some(found) = found else {
-        findings.error(
+        findings.at(server, Probe::Nsec).error(
             pick("DS10_NSEC_MISSING_SIGNATURE", "DS10_NSEC3_MISSING_SIGNATURE"),
             format!("the {rtype} record at {label} is not signed"),
         );
@@ -194,19 +200,19 @@ fn proof_signature(facts: &Facts, findings: &mut Findings, server: &Server, reco
     }
     for fault in results.into_iter().filter_map(Result::err) {
         match fault {
-            Fault::Expired => findings.error(
+            Fault::Expired => findings.at(server, Probe::Nsec).error(
                 pick("DS10_NSEC_RRSIG_EXPIRED", "DS10_NSEC3_RRSIG_EXPIRED"),
                 format!("the signature of the {rtype} record at {label} has expired"),
             ),
-            Fault::NotYetValid => findings.error(
+            Fault::NotYetValid => findings.at(server, Probe::Nsec).error(
                 pick("DS10_NSEC_RRSIG_NOT_YET_VALID", "DS10_NSEC3_RRSIG_NOT_YET_VALID"),
                 format!("the signature of the {rtype} record at {label} is not valid yet"),
             ),
-            Fault::NoKey => findings.warning(
+            Fault::NoKey => findings.at(server, Probe::Nsec).warning(
                 pick("DS10_NSEC_RRSIG_NO_DNSKEY", "DS10_NSEC3_RRSIG_NO_DNSKEY"),
                 format!("the {rtype} record at {label} is signed with a key that is not there"),
             ),
-            Fault::Wrong => findings.error(
+            Fault::Wrong => findings.at(server, Probe::Nsec).error(
                 pick("DS10_NSEC_RRSIG_VERIFY_ERROR", "DS10_NSEC3_RRSIG_VERIFY_ERROR"),
                 format!("the signature of the {rtype} record at {label} is wrong"),
             ),

@@ -8,8 +8,10 @@ use hickory_proto::dnssec::rdata::DS;
 use jiff::Timestamp;
 
 use super::probe::{Probe, Server};
+use super::undelegated::Undelegated;
 use crate::dnssec::{Validation, validate_zone};
-use crate::resolve::{Outcome, Reply, Resolution, Run, Says, Thoroughness};
+use crate::evidence::Evidence;
+use crate::resolve::{AddressSource, Outcome, Reply, Resolution, Run, Says, Thoroughness};
 use crate::wire::{Ask, Name, Question, RData, RecordType, Section};
 
 /// Hosts that a zone names and that are looked up.
@@ -22,6 +24,8 @@ pub struct Host {
     pub addresses: Vec<IpAddr>,
     /// It is an alias.
     pub is_alias: bool,
+    /// Who says that it is an alias.
+    pub alias_evidence: Option<Evidence>,
     /// The answer could be had.
     pub resolves: bool,
 }
@@ -51,6 +55,8 @@ pub struct Facts {
     pub glue: BTreeMap<Name, BTreeSet<IpAddr>>,
     /// The DS records by each server of the parent; nothing for one that did not answer.
     pub ds: Vec<(IpAddr, Option<Vec<DS>>)>,
+    /// What the parent's servers were asked and answered about them.
+    pub ds_evidence: Vec<Evidence>,
     /// The servers that the zone lists.
     pub child_ns: BTreeSet<Name>,
     /// The servers and what they answered.
@@ -70,13 +76,49 @@ pub struct Facts {
 impl Facts {
     /// Asks everything.
     pub async fn gather(run: &Run<'_>, zone: &Name) -> Self {
+        let mut facts = Self::of_parent(run, zone).await;
+        if !facts.parent_ns.is_empty() {
+            facts.ask_for_ds(run).await;
+            facts.ask_everybody(run).await;
+            facts.validation = validate_zone(run, &facts.zone).await;
+        }
+        facts
+    }
+
+    /// The same as if the parent delegated the zone otherwise than it does, or at all.
+    pub async fn gather_undelegated(run: &Run<'_>, zone: &Name, like: &Undelegated) -> Self {
+        let mut facts = Self::of_parent(run, zone).await;
+        let cut = like.cut(run, &facts.zone, facts.parent.clone()).await;
+        facts.parent_replies = Vec::new();
+        facts.parent_ns = cut.servers.iter().map(|server| server.name.clone()).collect();
+        facts.glue = cut
+            .servers
+            .iter()
+            .filter(|server| server.source == AddressSource::Glue)
+            .map(|server| (server.name.clone(), server.addresses.iter().copied().collect()))
+            .collect();
+        facts.ds = vec![(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), Some(like.ds.clone()))];
+        facts.validation.reason = "the delegation is not real".to_owned();
+        run.pretend(cut);
+        facts.ask_everybody(run).await;
+        facts
+    }
+
+    async fn ask_everybody(&mut self, run: &Run<'_>) {
+        self.ask_servers(run).await;
+        self.ask_about_hosts(run).await;
+        self.ask_about_addresses(run).await;
+    }
+
+    /// What the parent says.
+    async fn of_parent(run: &Run<'_>, zone: &Name) -> Self {
         let zone = zone.to_lowercase();
         let trace = run.resolve(&Question::new(zone.clone(), RecordType::SOA), Thoroughness::EveryServer).await;
         let parent_step = trace.steps.iter().rev().find(|step| step.cut.zone != zone).cloned();
         let parent = parent_step.as_ref().map(|step| step.cut.zone.clone());
         let parent_replies = parent_step.map(|step| step.replies).unwrap_or_default();
         let (parent_ns, glue) = delegation(&parent_replies, &zone);
-        let mut facts = Self {
+        Self {
             zone: zone.clone(),
             parent,
             trace,
@@ -84,6 +126,7 @@ impl Facts {
             parent_ns,
             glue,
             ds: Vec::new(),
+            ds_evidence: Vec::new(),
             child_ns: BTreeSet::new(),
             servers: Vec::new(),
             hosts: BTreeMap::new(),
@@ -93,23 +136,16 @@ impl Facts {
                 status: crate::dnssec::Status::Indeterminate,
                 reason: "the zone is not delegated".to_owned(),
                 zones: Vec::new(),
+                answers: Vec::new(),
                 expires: None,
             },
             now: run.engine().clock().now(),
-        };
-        if !facts.parent_ns.is_empty() {
-            facts.ask_servers(run).await;
-            facts.ask_about_hosts(run).await;
-            facts.ask_about_addresses(run).await;
-            facts.validation = validate_zone(run, &zone).await;
         }
-        facts
     }
 
     /// Asks the servers that the parent lists, then those that only the zone lists.
     async fn ask_servers(&mut self, run: &Run<'_>) {
         let zone = self.zone.clone();
-        self.ask_for_ds(run).await;
         let cut = run.known_cut(&zone);
         let listed: Vec<(Name, IpAddr)> =
             cut.iter().flat_map(|cut| cut.addresses().map(|(name, address)| (name.clone(), address))).collect();
@@ -147,6 +183,7 @@ impl Facts {
             }
             _ => None,
         };
+        self.ds_evidence = replies.iter().map(Evidence::of_reply).collect();
         self.ds = replies.iter().map(|reply| (reply.exchange.server.ip(), records(reply))).collect();
     }
 
@@ -179,6 +216,7 @@ impl Facts {
             let host = Host {
                 addresses: addresses.collect(),
                 is_alias: !v4.aliases.is_empty() || !v6.aliases.is_empty(),
+                alias_evidence: v4.alias_reply().or_else(|| v6.alias_reply()).map(Evidence::of_reply),
                 resolves: !matches!(v4.outcome, Outcome::Broken { .. }),
             };
             (name, host)

@@ -33,9 +33,13 @@ fn recursion(servers: &[&Server], findings: &mut Findings) {
         let Some(answer) = server.answer(Probe::Recursion) else { continue };
         let found_out = answer.rcode() == ResponseCode::NXDomain && !answer.is_authoritative();
         if answer.offers_recursion() || found_out {
-            findings.error("IS_A_RECURSOR", format!("{} resolves names for everybody", server.label()));
+            findings
+                .at(server, Probe::Recursion)
+                .error("IS_A_RECURSOR", format!("{} resolves names for everybody", server.label()));
         } else {
-            findings.info("NO_RECURSOR", format!("{} answers only for its own zones", server.label()));
+            findings
+                .at(server, Probe::Recursion)
+                .info("NO_RECURSOR", format!("{} answers only for its own zones", server.label()));
         }
     }
 }
@@ -51,23 +55,32 @@ fn edns(facts: &Facts, servers: &[&Server], findings: &mut Findings) {
         });
         match (refuses, exchange.answer()) {
             (Some(None), _) => {
-                findings.error("BREAKS_ON_EDNS", format!("{} does not answer questions with EDNS", server.label()));
+                findings
+                    .at(server, Probe::Soa)
+                    .error("BREAKS_ON_EDNS", format!("{} does not answer questions with EDNS", server.label()));
             }
             (Some(Some(code)), _) => {
-                findings.warning("NO_EDNS_SUPPORT", format!("{} does not support EDNS ({code})", server.label()));
+                findings
+                    .at(server, Probe::Soa)
+                    .warning("NO_EDNS_SUPPORT", format!("{} does not support EDNS ({code})", server.label()));
             }
-            (None, Some(answer)) if answer.edns().is_none() && answer.rcode() == ResponseCode::NoError => findings
-                .error(
+            (None, Some(answer)) if answer.edns().is_none() && answer.rcode() == ResponseCode::NoError => {
+                findings.at(server, Probe::Soa).error(
                     "EDNS_RESPONSE_WITHOUT_EDNS",
                     format!("{} answers questions with EDNS as if they had none", server.label()),
-                ),
+                )
+            }
             (None, Some(answer)) if answer.edns().is_some_and(|edns| edns.version() != 0) => {
-                findings.error("EDNS_VERSION_ERROR", format!("{} answers with another EDNS version", server.label()));
+                findings
+                    .at(server, Probe::Soa)
+                    .error("EDNS_VERSION_ERROR", format!("{} answers with another EDNS version", server.label()));
             }
             (None, Some(answer)) if !answer.rrset(Section::Answer, &facts.zone, RecordType::SOA).any(|_| true) => {
-                findings.warning("NS_ERROR", format!("{} does not answer the question for the SOA", server.label()));
+                findings
+                    .at(server, Probe::Soa)
+                    .warning("NS_ERROR", format!("{} does not answer the question for the SOA", server.label()));
             }
-            _ => findings.info("EDNS0_SUPPORT", format!("{} supports EDNS", server.label())),
+            _ => findings.at(server, Probe::Soa).info("EDNS0_SUPPORT", format!("{} supports EDNS", server.label())),
         }
     }
 }
@@ -81,8 +94,11 @@ fn transfer(facts: &Facts, servers: &[&Server], findings: &mut Findings) {
         });
         match open {
             true => findings
+                .at(server, Probe::Axfr)
                 .notice("AXFR_AVAILABLE", format!("{} gives the whole zone to everybody (AXFR)", server.label())),
-            false => findings.info("AXFR_FAILURE", format!("{} does not give the whole zone away", server.label())),
+            false => findings
+                .at(server, Probe::Axfr)
+                .info("AXFR_FAILURE", format!("{} does not give the whole zone away", server.label())),
         }
     }
 }
@@ -102,7 +118,7 @@ fn source(facts: &Facts, findings: &mut Findings) {
         };
         if let Some(from) = strays.chain(wrong).next() {
             all_same = false;
-            findings.warning(
+            findings.at(server, Probe::Soa).warning(
                 "DIFFERENT_SOURCE_IP",
                 format!("{} answers from {}, which resolvers do not accept", server.label(), from.ip()),
             );
@@ -117,20 +133,22 @@ fn aaaa(servers: &[&Server], findings: &mut Findings) {
     findings.case("NAMESERVER05");
     for server in servers {
         match (server.answer(Probe::A), server.answer(Probe::Aaaa)) {
-            (Some(a), _) if a.rcode() != ResponseCode::NoError => findings.warning(
+            (Some(a), _) if a.rcode() != ResponseCode::NoError => findings.at(server, Probe::Aaaa).warning(
                 "A_UNEXPECTED_RCODE",
                 format!("{} answers {} to the question for A", server.label(), rcode_text(a.rcode())),
             ),
             (Some(_), None) => {
-                findings.error("AAAA_QUERY_DROPPED", format!("{} does not answer questions for AAAA", server.label()));
+                findings
+                    .at(server, Probe::Aaaa)
+                    .error("AAAA_QUERY_DROPPED", format!("{} does not answer questions for AAAA", server.label()));
             }
-            (Some(_), Some(aaaa)) if aaaa.rcode() != ResponseCode::NoError => findings.error(
+            (Some(_), Some(aaaa)) if aaaa.rcode() != ResponseCode::NoError => findings.at(server, Probe::Aaaa).error(
                 "AAAA_UNEXPECTED_RCODE",
                 format!("{} answers {} to the question for AAAA", server.label(), rcode_text(aaaa.rcode())),
             ),
-            (Some(_), Some(_)) => {
-                findings.info("AAAA_WELL_PROCESSED", format!("{} answers for AAAA as it should", server.label()))
-            }
+            (Some(_), Some(_)) => findings
+                .at(server, Probe::Aaaa)
+                .info("AAAA_WELL_PROCESSED", format!("{} answers for AAAA as it should", server.label())),
             (None, _) => {}
         }
     }
@@ -165,9 +183,12 @@ fn upward(facts: &Facts, servers: &[&Server], findings: &mut Findings) {
         });
         if to_root || lame {
             findings
+                .at(server, Probe::Upward)
                 .warning("UPWARD_REFERRAL", format!("{} refers upwards for what it does not serve", server.label()));
         } else {
-            findings.info("NO_UPWARD_REFERRAL", format!("{} does not refer upwards", server.label()));
+            findings
+                .at(server, Probe::Upward)
+                .info("NO_UPWARD_REFERRAL", format!("{} does not refer upwards", server.label()));
         }
     }
 }
@@ -179,17 +200,21 @@ fn case(facts: &Facts, servers: &[&Server], findings: &mut Findings) {
         let Some(answer) = exchange.answer() else { continue };
         let kept = answer.echoed_name().is_some_and(|name| name.eq_case(&exchange.ask.question.name));
         match kept {
-            true => findings.info("QNAME_CASE_SENSITIVE", format!("{} keeps the case of names", server.label())),
-            false => {
-                findings.warning("QNAME_CASE_INSENSITIVE", format!("{} changes the case of names", server.label()))
-            }
+            true => findings
+                .at(server, Probe::MixedCase)
+                .info("QNAME_CASE_SENSITIVE", format!("{} keeps the case of names", server.label())),
+            false => findings
+                .at(server, Probe::MixedCase)
+                .warning("QNAME_CASE_INSENSITIVE", format!("{} changes the case of names", server.label())),
         }
     }
     findings.case("NAMESERVER09");
     for server in servers {
         let Some(plain) = server.answer(Probe::NoEdns) else { continue };
         let Some(mixed) = server.answer(Probe::MixedCase) else {
-            findings.warning("CASE_QUERY_NO_ANSWER", format!("{} does not answer names in mixed case", server.label()));
+            findings
+                .at(server, Probe::MixedCase)
+                .warning("CASE_QUERY_NO_ANSWER", format!("{} does not answer names in mixed case", server.label()));
             continue;
         };
         let soa = |answer: &crate::wire::Answer| {
@@ -201,17 +226,19 @@ fn case(facts: &Facts, servers: &[&Server], findings: &mut Findings) {
             data
         };
         if plain.rcode() != mixed.rcode() {
-            findings.warning(
+            findings.at(server, Probe::MixedCase).warning(
                 "CASE_QUERY_DIFFERENT_RC",
                 format!("{} answers with another code to names in mixed case", server.label()),
             );
         } else if soa(plain) != soa(mixed) {
-            findings.warning(
+            findings.at(server, Probe::MixedCase).warning(
                 "CASE_QUERY_DIFFERENT_ANSWER",
                 format!("{} answers differently to names in mixed case", server.label()),
             );
         } else {
-            findings.info("CASE_QUERY_SAME_ANSWER", format!("{} answers the same whatever the case", server.label()));
+            findings
+                .at(server, Probe::MixedCase)
+                .info("CASE_QUERY_SAME_ANSWER", format!("{} answers the same whatever the case", server.label()));
         }
     }
 }
@@ -221,19 +248,20 @@ fn edns_version(servers: &[&Server], findings: &mut Findings) {
     for server in servers {
         let Some(answer) = server.answer(Probe::EdnsVersion) else {
             findings
+                .at(server, Probe::EdnsVersion)
                 .warning("N10_NO_RESPONSE_EDNS1_QUERY", format!("{} does not answer EDNS version 1", server.label()));
             continue;
         };
         match answer.rcode() {
             ResponseCode::BADVERS | ResponseCode::BADSIG => {
                 if answer.edns().is_none() {
-                    findings.warning(
+                    findings.at(server, Probe::EdnsVersion).warning(
                         "N10_EDNS_RESPONSE_ERROR",
                         format!("{} answers EDNS version 1 without EDNS", server.label()),
                     );
                 }
             }
-            code => findings.warning(
+            code => findings.at(server, Probe::EdnsVersion).warning(
                 "N10_UNEXPECTED_RCODE",
                 format!("{} answers {} to EDNS version 1 instead of BADVERS", server.label(), rcode_text(code)),
             ),
@@ -245,7 +273,7 @@ fn edns_option(servers: &[&Server], findings: &mut Findings) {
     findings.case("NAMESERVER11");
     for server in servers {
         let Some(answer) = server.answer(Probe::EdnsOption) else {
-            findings.warning(
+            findings.at(server, Probe::EdnsOption).warning(
                 "N11_NO_RESPONSE",
                 format!("{} does not answer when an EDNS option is unknown to it", server.label()),
             );
@@ -256,19 +284,23 @@ fn edns_option(servers: &[&Server], findings: &mut Findings) {
             .is_some_and(|edns| edns.option(hickory_proto::rr::rdata::opt::EdnsCode::from(UNKNOWN_OPTION)).is_some());
         if answer.rcode() != ResponseCode::NoError {
             let code = rcode_text(answer.rcode());
-            findings.warning(
+            findings.at(server, Probe::EdnsOption).warning(
                 "N11_UNEXPECTED_RCODE",
                 format!("{} answers {code} to an EDNS option that it does not know", server.label()),
             );
         } else if answer.edns().is_none() {
-            findings.warning("N11_NO_EDNS", format!("{} answers without EDNS to an EDNS option", server.label()));
+            findings
+                .at(server, Probe::EdnsOption)
+                .warning("N11_NO_EDNS", format!("{} answers without EDNS to an EDNS option", server.label()));
         } else if echoed {
-            findings.warning(
+            findings.at(server, Probe::EdnsOption).warning(
                 "N11_RETURNS_UNKNOWN_OPTION_CODE",
                 format!("{} sends unknown EDNS options back", server.label()),
             );
         } else if !answer.is_authoritative() {
-            findings.warning("N11_UNSET_AA", format!("{} answers without authority to an EDNS option", server.label()));
+            findings
+                .at(server, Probe::EdnsOption)
+                .warning("N11_UNSET_AA", format!("{} answers without authority to an EDNS option", server.label()));
         }
     }
 }
@@ -277,19 +309,22 @@ fn edns_flags(servers: &[&Server], findings: &mut Findings) {
     findings.case("NAMESERVER12");
     for server in servers {
         let Some(answer) = server.answer(Probe::EdnsFlags) else {
-            findings.warning(
-                "NO_RESPONSE",
-                format!("{} does not answer when an EDNS flag is unknown to it", server.label()),
-            );
+            findings
+                .at(server, Probe::EdnsFlags)
+                .info("NO_RESPONSE", format!("{} does not answer when an EDNS flag is unknown to it", server.label()));
             continue;
         };
         if answer.edns().is_some_and(|edns| edns.flags().z != 0) {
-            findings.error("Z_FLAGS_NOTCLEAR", format!("{} sends unknown EDNS flags back", server.label()));
+            findings
+                .at(server, Probe::EdnsFlags)
+                .warning("Z_FLAGS_NOTCLEAR", format!("{} sends unknown EDNS flags back", server.label()));
         } else if answer.rcode() == ResponseCode::FormErr {
-            findings.warning("NO_EDNS_SUPPORT", format!("{} does not support EDNS", server.label()));
+            findings
+                .at(server, Probe::EdnsFlags)
+                .warning("NO_EDNS_SUPPORT", format!("{} does not support EDNS", server.label()));
         } else if answer.rcode() != ResponseCode::NoError {
             let code = rcode_text(answer.rcode());
-            findings.warning(
+            findings.at(server, Probe::EdnsFlags).warning(
                 "NS_ERROR",
                 format!("{} answers {code} to an EDNS flag that it does not know", server.label()),
             );
@@ -304,7 +339,7 @@ fn truncation(servers: &[&Server], findings: &mut Findings) {
             && answer.is_truncated()
             && answer.edns().is_none()
         {
-            findings.warning(
+            findings.at(server, Probe::Small).warning(
                 "MISSING_OPT_IN_TRUNCATED",
                 format!("{} leaves EDNS out of truncated answers", server.label()),
             );
@@ -322,8 +357,11 @@ fn version(servers: &[&Server], findings: &mut Findings) {
         });
         match text {
             Some(text) => findings
+                .at(server, Probe::Version)
                 .notice("N15_SOFTWARE_VERSION", format!("{} tells everybody its software: {text}", server.label())),
-            None => findings.info("N15_NO_VERSION_REVEALED", format!("{} does not tell its software", server.label())),
+            None => findings
+                .at(server, Probe::Version)
+                .info("N15_NO_VERSION_REVEALED", format!("{} does not tell its software", server.label())),
         }
     }
 }

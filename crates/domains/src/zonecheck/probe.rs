@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use futures::StreamExt;
 
 use crate::engine::DNS_PORT;
+use crate::evidence::Evidence;
 use crate::resolve::Run;
 use crate::transport::Exchange;
 use crate::wire::{Answer, Ask, DNSClass, Edns, Name, Question, Record, RecordType, Recursion, Section};
@@ -120,6 +121,11 @@ impl Server {
         self.exchanges.get(&probe)
     }
 
+    /// What it was asked and answered.
+    pub(super) fn evidence(&self, probe: Probe) -> Option<Evidence> {
+        Some(Evidence::of(&self.name, self.exchange(probe)?))
+    }
+
     pub(super) fn answer(&self, probe: Probe) -> Option<&Answer> {
         self.exchange(probe)?.answer()
     }
@@ -139,6 +145,9 @@ async fn send(run: &Run<'_>, zone: &Name, address: IpAddr, probe: Probe) -> Exch
     let engine = run.engine();
     if let Some(failure) = engine.refusal(run.budget(), address) {
         return engine.not_asked(server, &ask, failure);
+    }
+    if let Some(turn) = engine.turn(address) {
+        tokio::time::sleep_until(turn).await;
     }
     match way {
         Way::Patient => engine.transport().ask(server, &ask).await,

@@ -36,7 +36,9 @@ pub(super) fn check(facts: &Facts, findings: &mut Findings) {
     for server in &facts.servers {
         let count = server.apex(Probe::Soa, &facts.zone, RecordType::SOA).len();
         if count > 1 {
-            findings.error("MULTIPLE_SOA", format!("{} has {count} SOA records", server.label()));
+            findings
+                .at(server, Probe::Soa)
+                .error("MULTIPLE_SOA", format!("{} has {count} SOA records", server.label()));
         }
     }
     findings.case("ZONE11");
@@ -104,7 +106,7 @@ fn times(facts: &Facts, findings: &mut Findings) {
     findings.case("ZONE03");
     match soa.retry < soa.refresh {
         true => findings.info("REFRESH_HIGHER_THAN_RETRY", "the SOA's refresh is longer than its retry"),
-        false => findings.warning(
+        false => findings.info(
             "REFRESH_LOWER_THAN_RETRY",
             format!("the SOA's refresh ({} s) is not longer than its retry ({} s)", soa.refresh, soa.retry),
         ),
@@ -156,13 +158,14 @@ fn mail(facts: &Facts, findings: &mut Findings) {
     for server in facts.working() {
         match server.answer(Probe::Mx) {
             None => findings
+                .at(server, Probe::Mx)
                 .warning("Z09_NO_RESPONSE_MX_QUERY", format!("{} does not answer the question for MX", server.label())),
-            Some(answer) if answer.rcode() != ResponseCode::NoError => findings.warning(
+            Some(answer) if answer.rcode() != ResponseCode::NoError => findings.at(server, Probe::Mx).warning(
                 "Z09_UNEXPECTED_RCODE_MX",
                 format!("{} answers {} to the question for MX", server.label(), rcode_text(answer.rcode())),
             ),
             Some(answer) if !answer.is_authoritative() => {
-                findings.warning(
+                findings.at(server, Probe::Mx).warning(
                     "Z09_NON_AUTH_MX_RESPONSE",
                     format!("{} answers for MX without authority", server.label()),
                 );

@@ -7,7 +7,7 @@ use bailiwick_domains::report::compare::CompareReport;
 use bailiwick_domains::wire::{Question, RecordType, parse_name};
 
 use crate::bed::{Scenario, World, tells};
-use crate::scenario;
+use bailiwick_fakenet::scenario;
 
 pub fn scenarios() -> Vec<Scenario> {
     vec![
@@ -18,6 +18,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario!(a_new_record_is_hidden_by_a_negative_answer),
         scenario!(what_fails_validation_is_told_as_bogus),
         scenario!(the_doctor_knows_the_resolver_of_this_machine),
+        scenario!(the_doctor_does_not_make_a_resolver_remember),
     ]
 }
 
@@ -52,7 +53,7 @@ async fn a_filter_is_told_apart_from_a_stale_answer(world: &World) -> Result<()>
 async fn a_poisoned_answer_is_told_with_its_end(world: &World) -> Result<()> {
     let report = compare(world, "poisoned.com", Via::Udp).await?;
     assert_eq!(standing(&report, "OpenDNS"), Standing::Stale);
-    tells(&report.text(Style::Plain), "OpenDNS still answer from their caches; all will be right by");
+    tells(&report.text(Style::Plain), "OpenDNS still answers from its cache; it will be right by");
     Ok(())
 }
 
@@ -96,9 +97,33 @@ async fn what_fails_validation_is_told_as_bogus(world: &World) -> Result<()> {
     Ok(())
 }
 
+/// What the doctor finds on this machine.
+async fn doctor(world: &World, name: &str) -> Result<CompareReport> {
+    let places = [world.engine()];
+    let resolvers: Vec<_> = recursive::of_this_machine(&places[0])?.into_iter().map(recursive::by_address).collect();
+    let question = Question::new(parse_name(name)?, RecordType::A);
+    CompareReport::look_at_caches(&places, &resolvers, &question).await.context("no places")
+}
+
 async fn the_doctor_knows_the_resolver_of_this_machine(world: &World) -> Result<()> {
-    let engine = world.engine();
-    let addresses = recursive::of_this_machine(&engine)?;
-    assert_eq!(addresses, ["208.67.222.222".parse::<std::net::IpAddr>()?]);
+    let report = doctor(world, "plain.com").await?;
+    let [resolver] = report.resolvers.as_slice() else { anyhow::bail!("one resolver: {report:?}") };
+    let outgoing = resolver.outgoing.as_ref().context("where it asks from was not found out")?;
+    assert_eq!(outgoing.known_as.as_deref(), Some("OpenDNS"));
+    tells(&report.text(Style::Plain), "asks the servers from 208.67.222.222 (OpenDNS)");
+    Ok(())
+}
+
+async fn the_doctor_does_not_make_a_resolver_remember(world: &World) -> Result<()> {
+    for _ in 0..2 {
+        let report = doctor(world, "not-there-yet.plain.com").await?;
+        assert_eq!(report.resolvers[0].judged.standing, Standing::NotCached);
+        tells(&report.text(Style::Plain), "has nothing of it in its cache");
+    }
+    // Once somebody has asked, it has the news for the time that the SOA allows.
+    world.bed.dig(&["@208.67.222.222", "not-there-yet.plain.com", "A"])?;
+    let report = doctor(world, "not-there-yet.plain.com").await?;
+    assert_eq!(report.resolvers[0].judged.standing, Standing::Same, "both say that there is nothing");
+    assert!(report.resolvers[0].judged.ttl_left.is_some_and(|left| left <= 900));
     Ok(())
 }

@@ -5,6 +5,7 @@ mod bed;
 mod compare;
 mod differential;
 mod fqdn;
+mod hostile;
 mod plan;
 mod scan;
 mod tools;
@@ -23,6 +24,7 @@ fn main() -> anyhow::Result<()> {
     scenarios.extend(scan::scenarios());
     scenarios.extend(verify::scenarios());
     scenarios.extend(plan::scenarios());
+    scenarios.extend(hostile::scenarios());
     scenarios.extend(differential::scenarios());
-    bed::run(scenarios, World::up)
+    bailiwick_fakenet::scenarios::run(scenarios, async || World::up())
 }

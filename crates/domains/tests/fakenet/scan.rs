@@ -1,11 +1,13 @@
 //! What `dns scan` tells.
 
-use anyhow::Result;
-use bailiwick_domains::name::Subject;
+use anyhow::{Context, Result};
+use bailiwick_domains::authority::Authorities;
+use bailiwick_domains::name::{DomainName, Subject};
 use bailiwick_domains::report::{Style, scan};
+use bailiwick_domains::scan::Scan;
 
 use crate::bed::{Scenario, World, tells};
-use crate::scenario;
+use bailiwick_fakenet::scenario;
 
 pub fn scenarios() -> Vec<Scenario> {
     vec![
@@ -19,6 +21,15 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario!(a_domain_that_expires_soon_is_a_warning),
         scenario!(a_free_name_is_told),
         scenario!(negative_caching_has_this_zones_numbers),
+        scenario!(wrong_glue_is_told_with_both_addresses),
+        scenario!(a_server_with_an_old_version_is_told),
+        scenario!(broken_signatures_are_critical),
+        scenario!(nameservers_in_one_network_are_a_warning),
+        scenario!(a_nameserver_that_is_an_alias_is_told),
+        scenario!(every_finding_about_nameservers_has_its_packet),
+        scenario!(how_long_a_move_to_other_nameservers_takes_is_told),
+        scenario!(the_hourly_look_tells_what_the_first_one_told),
+        scenario!(a_watch_asks_a_registry_once_for_each_domain),
     ]
 }
 
@@ -116,5 +127,146 @@ async fn negative_caching_has_this_zones_numbers(world: &World) -> Result<()> {
     let text = scanned(world, "negative.com").await?;
     tells(&text, "remembers for 5 minutes that it does not");
     tells(&text, "TTL 300 (5 minutes), minimum 3600 (1 hour); the record's own TTL is the smaller one");
+    Ok(())
+}
+
+async fn wrong_glue_is_told_with_both_addresses(world: &World) -> Result<()> {
+    let text = scanned(world, "wrongglue.com").await?;
+    tells(
+        &text,
+        "the parent zone sends people to 45.54.64.6 for ns2.wrongglue.com, which is at 205.251.193.1 by its own zone",
+    );
+    Ok(())
+}
+
+async fn a_server_with_an_old_version_is_told(world: &World) -> Result<()> {
+    let text = scanned(world, "stale.com").await?;
+    tells(
+        &text,
+        "stale.op-c.net (45.54.64.11) serves an old version of the zone: serial 2026110101, others have 2026111601",
+    );
+    Ok(())
+}
+
+async fn broken_signatures_are_critical(world: &World) -> Result<()> {
+    for domain in ["expired.com", "wrongds.com", "unsigned-ds.com"] {
+        tells(&scanned(world, domain).await?, "CRITICAL  the DNSSEC signatures do not fit");
+    }
+    Ok(())
+}
+
+async fn nameservers_in_one_network_are_a_warning(world: &World) -> Result<()> {
+    let text = scanned(world, "broken.com").await?;
+    tells(&text, "warning   all nameservers are in one network (45.54.64.0/24): when it fails, the domain is gone");
+    assert!(!scanned(world, "plain.com").await?.contains("in one network"));
+    Ok(())
+}
+
+async fn a_nameserver_that_is_an_alias_is_told(world: &World) -> Result<()> {
+    let text = scanned(world, "ill-nsalias.com").await?;
+    tells(&text, "the nameserver alias.op-c.net is an alias (CNAME), which is not allowed");
+    Ok(())
+}
+
+async fn every_finding_about_nameservers_has_its_packet(world: &World) -> Result<()> {
+    for (domain, told, servers) in [
+        ("mismatch.com", "make both lists the same", &["gtld-servers.net", "ns1.op-a.net"][..]),
+        ("lame.com", "lame.op-c.net (45.54.64.5) does not serve the zone", &["lame.op-c.net"]),
+        ("single.com", "there is only one nameserver", &["gtld-servers.net"]),
+        ("wrongglue.com", "the parent zone sends people to", &["gtld-servers.net"]),
+        ("stale.com", "serves an old version", &["stale.op-c.net"]),
+        ("ill-nsalias.com", "is an alias (CNAME)", &[".op-a.net"]),
+    ] {
+        let scan = world.toolbox()?.scan(Subject::parse(domain)?).await;
+        let finding = scan.findings.iter().find(|finding| finding.text.contains(told));
+        let finding = finding.with_context(|| format!("{domain} does not tell {told:?}: {:?}", scan.findings))?;
+        for server in servers {
+            let evidence = finding.evidence.iter().find(|evidence| evidence.server.ends_with(server));
+            let evidence = evidence.with_context(|| format!("{domain}: nothing of {server} in {finding:?}"))?;
+            assert!(evidence.packet.is_some() && evidence.packet_sha256.is_some(), "{domain}: {evidence:?}");
+            assert!(!evidence.answer.is_empty() && evidence.question.contains('.'), "{domain}: {evidence:?}");
+        }
+    }
+    // A server that is silent has an address and no packet.
+    let scan = world.toolbox()?.scan(Subject::parse("silent.com")?).await;
+    let silent = scan.findings.iter().find(|finding| finding.text.contains("does not answer")).context("not told")?;
+    let evidence = silent.evidence.first().context("no evidence")?;
+    assert_eq!((evidence.server.as_str(), evidence.answer.as_str()), ("silent.op-c.net", "no answer in time"));
+    Ok(())
+}
+
+async fn how_long_a_move_to_other_nameservers_takes_is_told(world: &World) -> Result<()> {
+    tells(
+        &scanned(world, "plain.com").await?,
+        "resolvers keep the old nameservers for up to 2 days (the parent zone says 2 days, the old zone 1 hour); keep the old \
+         servers answering until then",
+    );
+    Ok(())
+}
+
+/// The watch asks less and shares what it knows of registries; what it says must be the same.
+async fn the_hourly_look_tells_what_the_first_one_told(world: &World) -> Result<()> {
+    let toolbox = world.toolbox()?;
+    // Whose it is does not matter here, and the registry is busy.
+    let known = toolbox.scan(Subject::parse("good.com")?).await.registration.context("no registration")?;
+    let gist = |scan: &Scan| {
+        let seen = scan.dns.clone().map(|dns| {
+            let mut servers: Vec<String> = dns.servers.iter().map(|server| format!("{server:?}")).collect();
+            servers.sort();
+            (dns.delegated_to, dns.listed, dns.security, dns.soa, dns.wrong_glue, servers)
+        });
+        (seen, scan.dns_problem.clone())
+    };
+    for domain in [
+        "good.com",
+        "q7.io",
+        "plain.com",
+        "lame.com",
+        "silent.com",
+        "closed.com",
+        "upward.com",
+        "noedns.com",
+        "formerr.com",
+        "slow.com",
+        "stale.com",
+        "mismatch.com",
+        "wrongglue.com",
+        "expired.com",
+        "wrongds.com",
+        "island.com",
+        "unsigned-ds.com",
+        "broken.com",
+        "circle.com",
+        "single.com",
+        "op-b.org",
+        "nobody-has-this.com",
+    ] {
+        let subject = Subject::parse(domain)?;
+        let first = gist(&toolbox.scan(subject.clone()).await);
+        for _ in 0..2 {
+            assert_eq!(gist(&toolbox.scan_dns(subject.clone(), known.clone()).await), first, "{domain}");
+        }
+    }
+    Ok(())
+}
+
+async fn a_watch_asks_a_registry_once_for_each_domain(world: &World) -> Result<()> {
+    let toolbox = world.toolbox()?;
+    let here = world.roots.vantage_points().into_iter().next().context("no places")?;
+    let asked = || toolbox.surveyor().first_engine().map_or(0, |engine| engine.transport().asked());
+    let watch = |domain: &'static str| {
+        let (toolbox, here) = (&toolbox, &here);
+        async move {
+            let before = asked();
+            toolbox.surveyor().watch(here, &DomainName::parse(domain)?).await.map_err(anyhow::Error::msg)?;
+            Ok::<_, anyhow::Error>(asked() - before)
+        }
+    };
+    watch("plain.com").await?;
+    // One to the registry; the version and the list of each of three addresses; nothing about the hoster or `com`.
+    assert_eq!(watch("moving.com").await?, 1 + 2 * 3);
+    // Its keys in addition, and another hoster.
+    watch("good.com").await?;
+    assert_eq!(watch("good.com").await?, 1 + 2 * 3 + 1);
     Ok(())
 }

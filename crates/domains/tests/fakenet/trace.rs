@@ -4,7 +4,7 @@ use anyhow::Result;
 use bailiwick_domains::wire::RecordType;
 
 use crate::bed::{Scenario, World, tells};
-use crate::scenario;
+use bailiwick_fakenet::scenario;
 
 pub fn scenarios() -> Vec<Scenario> {
     vec![

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use bailiwick_domains::check::{self, Check};
 use bailiwick_domains::name::DomainName;
+use bailiwick_domains::probe::NoRemotePlaces;
 use bailiwick_domains::report::{Style, verification};
 use bailiwick_domains::seams::SystemClock;
 use bailiwick_domains::verification::decision::Outcome;
+use bailiwick_domains::verification::site::File;
 use bailiwick_domains::verification::{Challenge, Method, Scope, Verdict, Verifier};
 use jiff::Timestamp;
+use serde_json::json;
 
 use crate::bed::{Scenario, World, tells};
-use crate::scenario;
+use bailiwick_fakenet::scenario;
 
 pub fn scenarios() -> Vec<Scenario> {
     vec![
@@ -22,14 +26,20 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario!(a_name_with_the_zone_twice_is_found),
         scenario!(a_record_of_another_type_is_told),
         scenario!(a_delegated_challenge_is_proof),
+        scenario!(the_tool_knows_the_zone_of_a_delegated_challenge),
+        scenario!(a_delegation_to_the_tokens_nameserver_is_proof),
+        scenario!(a_record_on_some_servers_is_told_with_those_that_have_it),
+        scenario!(a_place_that_sees_another_zone_is_outvoted_by_two_and_not_by_one),
+        scenario!(a_poisoned_cache_proves_nothing),
         scenario!(broken_signatures_prove_nothing),
         scenario!(a_file_on_the_site_is_proof),
         scenario!(a_site_that_repeats_what_it_is_asked_proves_nothing),
         scenario!(a_site_at_a_private_address_is_not_called),
+        scenario!(a_site_in_trouble_could_not_be_checked),
     ]
 }
 
-const TOKEN: &str = "mzxw6ytboi4dsnrzgqytcnbqgezdgnbv";
+const TOKEN: &str = bailiwick_fakenet::PROOF_EXCEPT_IN_FRANKFURT;
 /// The line of claims.com that scenarios replace and put back.
 const CLAIM: &str = "@ IN TXT \"bailiwick-verification=abc\"";
 
@@ -41,8 +51,12 @@ fn challenge(domain: &str) -> Result<Challenge> {
 
 /// Looks for the proof in DNS alone, from three places.
 async fn in_dns(world: &World, domain: &str) -> Result<(Verdict, String)> {
+    in_dns_from(world, domain, 3).await
+}
+
+async fn in_dns_from(world: &World, domain: &str, places: usize) -> Result<(Verdict, String)> {
     let challenge = challenge(domain)?;
-    let places = world.roots.vantage_points().into_iter().take(3).collect();
+    let places = world.roots.vantage_points().into_iter().take(places).collect();
     let verifier = Verifier::new(world.toolbox()?.surveyor().clone(), Arc::new(SystemClock), places);
     let verdict = verifier.verify(&challenge).await;
     let text = verification::verdict(&challenge, &verdict, Style::Plain);
@@ -129,6 +143,91 @@ async fn a_delegated_challenge_is_proof(world: &World) -> Result<()> {
     Ok(())
 }
 
+async fn the_tool_knows_the_zone_of_a_delegated_challenge(world: &World) -> Result<()> {
+    let verify = |token: Option<&str>| Check::Verify {
+        name: "claims.com".to_owned(),
+        token: token.map(str::to_owned),
+        brand: "bailiwick".to_owned(),
+        delegation_zone: Some("dcv.target.net".to_owned()),
+        nameserver_zone: None,
+        scope: Scope::Domain,
+        account_label: None,
+    };
+    let toolbox = world.toolbox()?;
+    let told = check::run(&verify(None), &toolbox, &NoRemotePlaces).await?.text(Style::Plain);
+    tells(&told, ".dcv.target.net");
+    tells(&told, "bailiwick dns verify claims.com --delegation-zone dcv.target.net --token ");
+    let line = format!("_bailiwick-challenge IN CNAME {TOKEN}.dcv.target.net.");
+    world.bed.edit_zone("claims.com", CLAIM, &line)?;
+    let report = check::run(&verify(Some(TOKEN)), &toolbox, &NoRemotePlaces).await;
+    world.bed.edit_zone("claims.com", &line, CLAIM)?;
+    tells(&report?.text(Style::Plain), "claims.com is verified by a CNAME to our zone");
+    Ok(())
+}
+
+/// Whether the nameserver serves the domain already does not matter: here nobody has given it an address.
+async fn a_delegation_to_the_tokens_nameserver_is_proof(world: &World) -> Result<()> {
+    let verify = |token: Option<&str>| {
+        let arguments = json!({
+            "tool": "verify", "name": "given.claims.com", "token": token, "nameserverZone": "ns.target.net",
+            "scope": "host", "accountLabel": "k4ng",
+        });
+        serde_json::from_value::<Check>(arguments)
+    };
+    let toolbox = world.toolbox()?;
+    let told = check::run(&verify(None)?, &toolbox, &NoRemotePlaces).await?.text(Style::Plain);
+    tells(&told, ".ns.target.net among the nameservers that given.claims.com is delegated to");
+    tells(&told, "_k4ng._bailiwick-host-challenge.given");
+    tells(
+        &told,
+        "bailiwick dns verify given.claims.com --scope host --account-label k4ng --nameserver-zone ns.target.net --token ",
+    );
+    for (nameserver, proves) in [(TOKEN, true), ("somebodyelse", false)] {
+        let line = format!("given IN NS {nameserver}.ns.target.net.");
+        world.bed.edit_zone("claims.com", CLAIM, &line)?;
+        let report = check::run(&verify(Some(TOKEN))?, &toolbox, &NoRemotePlaces).await;
+        world.bed.edit_zone("claims.com", &line, CLAIM)?;
+        let told = report?.text(Style::Plain);
+        match proves {
+            true => tells(&told, "given.claims.com is verified by its delegation to our nameserver"),
+            false => tells(&told, "is delegated to somebodyelse.ns.target.net and should be to"),
+        }
+    }
+    Ok(())
+}
+
+async fn a_record_on_some_servers_is_told_with_those_that_have_it(world: &World) -> Result<()> {
+    let (before, after) = ("www IN A 151.101.1.10", format!("_bailiwick-challenge IN TXT \"{TOKEN}\""));
+    world.bed.edit_zone("stale.com", before, &after)?;
+    let told = in_dns(world, "stale.com").await;
+    world.bed.edit_zone("stale.com", &after, before)?;
+    let (verdict, text) = told?;
+    assert_eq!(verdict.outcome, Outcome::Pending, "{text}");
+    tells(&text, "ns1.op-a.net has it, stale.op-c.net not yet: wait until the provider has copied the zone");
+    Ok(())
+}
+
+async fn a_place_that_sees_another_zone_is_outvoted_by_two_and_not_by_one(world: &World) -> Result<()> {
+    let (verdict, text) = in_dns_from(world, "geo.com", 3).await?;
+    assert_eq!(verdict.outcome, Outcome::Verified(Method::DnsTxt), "{text}");
+    for places in [1, 2] {
+        let (verdict, text) = in_dns_from(world, "geo.com", places).await?;
+        assert_eq!(verdict.outcome, Outcome::Pending, "from {places} places: {text}");
+        tells(&text, "fra");
+    }
+    Ok(())
+}
+
+/// A resolver may be told anything; only the zone's own servers count.
+async fn a_poisoned_cache_proves_nothing(world: &World) -> Result<()> {
+    let poisoned = world.bed.dig(&["@208.67.222.222", "+short", "TXT", "_bailiwick-challenge.poisoned.com"])?;
+    assert!(poisoned.contains(TOKEN), "the resolver is not poisoned: {poisoned}");
+    let (verdict, text) = in_dns(world, "poisoned.com").await?;
+    assert_eq!(verdict.outcome, Outcome::Pending);
+    tells(&text, "there is no record at _bailiwick-challenge.poisoned.com yet");
+    Ok(())
+}
+
 async fn broken_signatures_prove_nothing(world: &World) -> Result<()> {
     let (verdict, text) = in_dns(world, "expired.com").await?;
     assert_eq!(verdict.outcome, Outcome::Pending);
@@ -137,8 +236,13 @@ async fn broken_signatures_prove_nothing(world: &World) -> Result<()> {
 }
 
 async fn a_file_on_the_site_is_proof(world: &World) -> Result<()> {
-    let verdict = world.toolbox()?.verify(&challenge("plain.com")?).await;
+    let challenge = challenge("plain.com")?;
+    let verdict = world.toolbox()?.verify(&challenge).await;
     assert_eq!(verdict.outcome, Outcome::Verified(Method::HttpFile));
+    tells(&verification::verdict(&challenge, &verdict, Style::Plain), "the file is at http://plain.com/.well-known/");
+    let site = verdict.evidence.site.context("no evidence of the site")?;
+    assert_eq!((site.status, site.file), (Some(200), File::Present));
+    assert!(site.address.is_some() && site.body_sha256.is_some(), "{site:?}");
     Ok(())
 }
 
@@ -147,6 +251,19 @@ async fn a_site_that_repeats_what_it_is_asked_proves_nothing(world: &World) -> R
     let verdict = world.toolbox()?.verify(&challenge).await;
     assert_eq!(verdict.outcome, Outcome::Pending);
     tells(&verification::verdict(&challenge, &verdict, Style::Plain), "has something else in it");
+    Ok(())
+}
+
+/// The site of down.com answers everything with 503.
+async fn a_site_in_trouble_could_not_be_checked(world: &World) -> Result<()> {
+    let challenge = challenge("down.com")?;
+    let verdict = world.toolbox()?.verify(&challenge).await;
+    assert_eq!(verdict.outcome, Outcome::Pending);
+    assert!(!verdict.evidence.shows_absence(Method::HttpFile), "{:?}", verdict.evidence.site);
+    tells(
+        &verification::verdict(&challenge, &verdict, Style::Plain),
+        "could not be checked: the site answers with status 503",
+    );
     Ok(())
 }
 

@@ -3,8 +3,8 @@
 use std::process::{Child, Command, Stdio};
 
 use bailiwick_store::{Expect, Op, Store};
+use bailiwick_testkit::KmsPlugin;
 
-use crate::plugin::Plugin;
 use crate::{embedded, encrypted};
 
 const KEY: &str = "root/core/secrets/ns/a";
@@ -21,7 +21,7 @@ fn provider(socket: &std::path::Path) -> String {
 async fn values_are_sealed_with_a_seed_that_the_service_sealed() {
     let directory = tempfile::tempdir().expect("directory");
     let socket = directory.path().join("kms.sock");
-    let plugin = Plugin::start(&socket, "key-1");
+    let plugin = KmsPlugin::start(&socket, "key-1");
     let inner = embedded(&directory.path().join("store"));
     {
         let store = encrypted(inner.clone(), &provider(&socket)).await;
@@ -44,12 +44,16 @@ async fn values_are_sealed_with_a_seed_that_the_service_sealed() {
 async fn a_new_key_of_the_service_makes_old_values_stale() {
     let directory = tempfile::tempdir().expect("directory");
     let socket = directory.path().join("kms.sock");
-    let plugin = Plugin::start(&socket, "key-1");
+    let plugin = KmsPlugin::start(&socket, "key-1");
     let inner = embedded(&directory.path().join("store"));
     let first = encrypted(inner.clone(), &provider(&socket)).await;
     first.txn(vec![put("value")]).await.expect("written");
     assert_eq!(first.reencrypt().await.expect("done").rewritten, 0);
     plugin.set_key("key-2");
+    // Whoever rewrites asks for the key anew, and does not wait for the next look at the service.
+    first.ask_key_services().await;
+    assert_eq!(first.reencrypt().await.expect("done").rewritten, 1);
+    plugin.set_key("key-3");
     let store = encrypted(inner, &provider(&socket)).await;
     assert_eq!(store.reencrypt().await.expect("done").rewritten, 1);
     assert_eq!(store.reencrypt().await.expect("done").rewritten, 0);
@@ -71,7 +75,7 @@ async fn without_the_service_nothing_is_written_and_the_health_check_says_why() 
 async fn an_unhealthy_service_is_reported() {
     let directory = tempfile::tempdir().expect("directory");
     let socket = directory.path().join("kms.sock");
-    let plugin = Plugin::start(&socket, "key-1");
+    let plugin = KmsPlugin::start(&socket, "key-1");
     plugin.0.lock().expect("unpoisoned").healthz = "the vault is sealed".to_owned();
     let store = encrypted(embedded(&directory.path().join("store")), &provider(&socket)).await;
     let health = store.health().await.expect_err("unhealthy");
@@ -88,7 +92,7 @@ const SOCKET: &str = "KMS_TEST_PLUGIN_SOCKET";
 #[tokio::test(flavor = "multi_thread")]
 async fn plugin_process() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
-    let _plugin = Plugin::start(std::path::Path::new(&socket), "key-1");
+    let _plugin = KmsPlugin::start(std::path::Path::new(&socket), "key-1");
     std::future::pending::<()>().await;
 }
 

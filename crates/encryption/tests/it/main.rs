@@ -3,8 +3,8 @@
 
 mod files;
 mod kms;
-mod plugin;
 mod rotation;
+mod under_way;
 
 use std::sync::Arc;
 

@@ -66,7 +66,7 @@ fn user(name: &str) -> UserInfo {
 const PATIENCE: Duration = Duration::from_secs(15);
 
 async fn ask(control: &FlowControl, user: &UserInfo, seats: u32) -> Outcome {
-    let request = Request { user, verb: "get", target: Target::Path("/x") };
+    let request = Request { user, project: "", verb: "get", target: Target::Path("/x") };
     let mut outcome = control.admit(&request, |_| seats, || PATIENCE).await.unwrap();
     if let Ok(seat) = &mut outcome.seat {
         drop(seat.take_turn());
@@ -274,7 +274,7 @@ async fn turns_go_to_the_flow_that_had_least_and_not_to_who_asked_first() {
         control.schema_changed(name, Some(user_schema(name, "one", name, 100)));
     }
     let (noisy, quiet) = (user("noisy"), user("quiet"));
-    let request = |user| Request { user, verb: "get", target: Target::Path("/x") };
+    let request = |user| Request { user, project: "", verb: "get", target: Target::Path("/x") };
     let (noise, calm) = (request(&noisy), request(&quiet));
     let take = async |request: &Request<'_>| control.admit(request, |_| 1, || PATIENCE).await.unwrap().seat.unwrap();
     let mut computing = Vec::new();

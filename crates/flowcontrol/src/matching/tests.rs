@@ -22,7 +22,7 @@ fn request<'a>(user: &'a UserInfo, text: &'a str) -> Request<'a> {
         let subresource = parts.next().unwrap_or_default();
         Target::Resource { group, resource, subresource, namespace: words.next().unwrap_or_default() }
     };
-    Request { user, verb, target }
+    Request { user, project: "", verb, target }
 }
 
 #[test]
@@ -103,8 +103,18 @@ fn paths_cover_what_is_below_them() {
 fn flows_are_told_apart_by_user_or_namespace() {
     let alice = user("alice", &[]);
     let rq = request(&alice, "get g/things ns");
-    assert_eq!(rq.distinguisher(Some(Distinguisher::ByUser)), "alice");
-    assert_eq!(rq.distinguisher(Some(Distinguisher::ByNamespace)), "ns");
-    assert_eq!(rq.distinguisher(None), "");
-    assert_eq!(request(&alice, "get /x").distinguisher(Some(Distinguisher::ByNamespace)), "");
+    assert_eq!(rq.distinguisher(Some(Distinguisher::ByUser)), ("", "alice"));
+    assert_eq!(rq.distinguisher(Some(Distinguisher::ByNamespace)), ("", "ns"));
+    assert_eq!(rq.distinguisher(None), ("", ""));
+    assert_eq!(request(&alice, "get /x").distinguisher(Some(Distinguisher::ByNamespace)), ("", ""));
+}
+
+#[test]
+fn namespaces_of_the_same_name_in_two_projects_are_two_flows_and_a_user_of_both_is_one() {
+    let alice = user("alice", &[]);
+    let rq = |project| Request { project, ..request(&alice, "get g/things ns") };
+    let by = |project, by| rq(project).distinguisher(Some(by));
+    assert_ne!(by("p1", Distinguisher::ByNamespace), by("p2", Distinguisher::ByNamespace));
+    assert_ne!(by("p1", Distinguisher::ByNamespace), by("", Distinguisher::ByNamespace));
+    assert_eq!(by("p1", Distinguisher::ByUser), by("p2", Distinguisher::ByUser));
 }

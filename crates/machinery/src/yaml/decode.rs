@@ -49,9 +49,14 @@ pub struct YamlError(String);
 
 /// Decodes the first document of a stream; what follows it is not looked at.
 pub fn decode(text: &str) -> Result<Decoded, YamlError> {
-    let Some((nodes, root)) = parse_repaired(text)? else {
+    let Some((mut nodes, root)) = parse_repaired(text)? else {
         return Ok(Decoded { value: Value::Null, duplicates: Vec::new() });
     };
+    if !nodes.iter().any(|node| matches!(node, Node::Alias(_))) {
+        let mut duplicates = Vec::new();
+        let value = moved(&mut nodes, root, &mut duplicates)?;
+        return Ok(Decoded { value, duplicates });
+    }
     let mut expansion =
         Expansion { nodes: &nodes, active: vec![false; nodes.len()], alias_cost: 0, duplicates: Vec::new() };
     let value = expansion.value(root, 0, Origin::Document)?;
@@ -274,6 +279,54 @@ fn key_of_node(nodes: &[Node], at: usize) -> Result<Key, YamlError> {
     }
 }
 
+/// A document without aliases: every node is used once, so nothing is copied. Parsing has limited the depth.
+fn moved(nodes: &mut [Node], at: usize, duplicates: &mut Vec<String>) -> Result<Value, YamlError> {
+    let Some(node) = nodes.get_mut(at) else { return Ok(Value::Null) };
+    match std::mem::replace(node, Node::Scalar(Value::Null)) {
+        Node::Scalar(value) => Ok(value),
+        Node::Alias(_) => Ok(Value::Null),
+        Node::Sequence(items) => {
+            let items = items.into_iter().map(|item| moved(nodes, item, duplicates));
+            Ok(Value::Array(items.collect::<Result<_, _>>()?))
+        }
+        Node::Mapping(entries) => {
+            let mut map = Map::new();
+            for entry in entries {
+                let value = moved(nodes, entry.value, duplicates)?;
+                match entry.key {
+                    Key::Merge => merge_into(&mut map, value)?,
+                    Key::Text(key) => {
+                        if map.contains_key(&key) {
+                            duplicates.push(duplicate(entry.line, &key));
+                        }
+                        map.insert(key, value);
+                    }
+                }
+            }
+            Ok(Value::Object(map))
+        }
+    }
+}
+
+/// `<<` with a mapping, or with a list of them of which the first wins.
+fn merge_into(map: &mut Map<String, Value>, value: Value) -> Result<(), YamlError> {
+    let sources = match value {
+        Value::Array(items) => items,
+        other => vec![other],
+    };
+    for source in sources.into_iter().rev() {
+        let Value::Object(fields) = source else {
+            return Err(yaml_error("map merge requires map or sequence of maps as the value"));
+        };
+        map.extend(fields);
+    }
+    Ok(())
+}
+
+fn duplicate(line: usize, key: &str) -> String {
+    format!("line {line}: key {key:?} already set in map")
+}
+
 /// Whether a node is built where it stands or once more, for an alias.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
@@ -313,7 +366,7 @@ impl Expansion<'_> {
                 let mut map = Map::new();
                 for entry in entries {
                     match &entry.key {
-                        Key::Merge => self.merge(&mut map, entry, depth + 1, origin)?,
+                        Key::Merge => merge_into(&mut map, self.value(entry.value, depth + 1, origin)?)?,
                         Key::Text(key) => {
                             let value = self.value(entry.value, depth + 1, origin)?;
                             self.set(&mut map, key.clone(), value, entry.line, origin);
@@ -326,31 +379,9 @@ impl Expansion<'_> {
         }
     }
 
-    /// `<<` with a mapping, or with a list of them of which the first wins.
-    fn merge(
-        &mut self,
-        map: &mut Map<String, Value>,
-        entry: &Entry,
-        depth: usize,
-        origin: Origin,
-    ) -> Result<(), YamlError> {
-        let sources = match self.value(entry.value, depth, origin)? {
-            Value::Object(fields) => vec![Value::Object(fields)],
-            Value::Array(items) => items,
-            _ => vec![Value::Null],
-        };
-        for source in sources.into_iter().rev() {
-            let Value::Object(fields) = source else {
-                return Err(yaml_error("map merge requires map or sequence of maps as the value"));
-            };
-            map.extend(fields);
-        }
-        Ok(())
-    }
-
     fn set(&mut self, map: &mut Map<String, Value>, key: String, value: Value, line: usize, origin: Origin) {
         if origin == Origin::Document && map.contains_key(&key) {
-            self.duplicates.push(format!("line {line}: key {key:?} already set in map"));
+            self.duplicates.push(duplicate(line, &key));
         }
         map.insert(key, value);
     }

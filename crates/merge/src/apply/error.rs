@@ -73,3 +73,36 @@ pub enum ApplyError {
     #[error("{0}")]
     Unforeseen(String),
 }
+
+/// What stands before a value in the texts of `validation.rs`.
+const BEFORE_VALUE: &str = "got ";
+
+impl ApplyError {
+    /// The same, but where a text would show a value of the object it ends with `instead`.
+    pub fn without_values(self, instead: &str) -> Self {
+        let conceal = |text: String| match text.split_once(BEFORE_VALUE) {
+            Some((before, _)) => format!("{before}{BEFORE_VALUE}{instead}"),
+            None => text,
+        };
+        match self {
+            Self::BadRequest(text) => Self::BadRequest(conceal(text)),
+            Self::Unforeseen(text) => Self::Unforeseen(conceal(text)),
+            conflict @ Self::Conflict(_) => conflict,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_an_object_can_be_left_out_of_texts() {
+        let error =
+            ApplyError::Unforeseen(".data.a: expected string, got &value.valueUnstructured{Value:7}".to_owned());
+        let concealed = ApplyError::Unforeseen(".data.a: expected string, got (hidden)".to_owned());
+        assert_eq!(error.without_values("(hidden)"), concealed);
+        let plain = ApplyError::BadRequest("metadata.managedFields must be nil".to_owned());
+        assert_eq!(plain.clone().without_values("(hidden)"), plain);
+    }
+}

@@ -3,13 +3,17 @@
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 use crate::kinds::Kind;
 use crate::object::{list, text};
 use crate::permissions::Watched;
 use crate::target::Target;
+use crate::webhooks;
 
+/// On a deployment: what it was made from, so that what would be made differently now is noticed. OLM's name for it.
+const SPEC_HASH_LABEL: &str = "olm.deployment-spec-hash";
 const DEPLOYMENT: Kind = Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" };
 
 /// The names of the deployments.
@@ -18,29 +22,34 @@ pub(super) fn names(csv: &Value) -> Vec<String> {
     deployments.map(|deployment| text(deployment, "/name").to_owned()).collect()
 }
 
-/// The deployments, with what the Subscription changes about them.
-pub(super) fn objects(
-    csv: &Value,
-    namespace: &str,
-    group: &DynamicObject,
-    watched: &Watched,
-    subscription: Option<&DynamicObject>,
-) -> Vec<Value> {
+/// Where deployments are, and whom they watch.
+pub(super) struct Place<'p> {
+    pub namespace: &'p str,
+    pub group: &'p DynamicObject,
+    pub watched: &'p Watched,
+    /// The name of the operator's OperatorCondition, if it has one.
+    pub condition: Option<String>,
+}
+
+/// The deployments, with what the Subscription changes about them, the certificates of what they serve and a label that
+/// says what they were made from.
+pub(super) fn objects(csv: &Value, place: &Place<'_>, subscription: Option<&DynamicObject>) -> Vec<Value> {
     let config = subscription.and_then(|subscription| subscription.data.pointer("/spec/config"));
-    let name = text(csv, "/metadata/name");
+    let namespace = place.namespace;
+    let condition = place.condition.as_ref().map(|name| json!({"name": "OPERATOR_CONDITION_NAME", "value": name}));
     let deployment = |described: &Value| {
         let mut spec = described["spec"].clone();
         let template = &mut spec["template"];
         for (key, value) in [
-            ("olm.operatorGroup", group.name_any()),
+            ("olm.operatorGroup", place.group.name_any()),
             ("olm.operatorNamespace", namespace.to_owned()),
-            ("olm.targetNamespaces", watched.annotation()),
+            ("olm.targetNamespaces", place.watched.annotation()),
         ] {
             put(&mut template["metadata"]["annotations"], key, value.into());
         }
         if let Some(containers) = template["spec"]["containers"].as_array_mut() {
             for container in containers {
-                merge_list(&mut container["env"], &[json!({"name": "OPERATOR_CONDITION_NAME", "value": name})]);
+                merge_list(&mut container["env"], condition.as_slice());
                 configure_container(container, config.unwrap_or(&Value::Null));
             }
         }
@@ -49,12 +58,35 @@ pub(super) fn objects(
         if !labels.is_object() {
             labels = json!({});
         }
-        json!({
+        let mut made = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": text(described, "/name"), "namespace": namespace, "labels": labels}, "spec": spec,
-        })
+        });
+        webhooks::mount(&mut made, csv);
+        made["metadata"]["labels"][SPEC_HASH_LABEL] = hash(&made["spec"]).into();
+        made
     };
     list(csv, "/spec/install/spec/deployments").iter().map(deployment).collect()
+}
+
+fn hash(spec: &Value) -> String {
+    let digest = Sha256::digest(spec.to_string().as_bytes());
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What says that a deployment was made from something else than it would be now, in OLM's words; `None` when none was.
+/// One that is not there is not meant.
+pub(super) async fn changed(target: &Target, namespace: &str, wanted: &[Value]) -> Result<Option<String>, Error> {
+    let api = DEPLOYMENT.within(&target.own, namespace);
+    for wanted in wanted {
+        let Some(present) = api.get_opt(text(wanted, "/metadata/name")).await? else { continue };
+        let old = present.labels().get(SPEC_HASH_LABEL).map(String::as_str).unwrap_or_default();
+        let new = wanted["metadata"]["labels"][SPEC_HASH_LABEL].as_str().unwrap_or_default();
+        if old != new {
+            return Ok(Some(format!("deployment changed old hash={old}, new hash={new}")));
+        }
+    }
+    Ok(None)
 }
 
 fn put(map: &mut Value, key: &str, value: Value) {
@@ -114,7 +146,7 @@ fn configure_pod(template: &mut Value, config: &Value) {
 
 /// Why a deployment is not available; `None` when all are.
 pub(super) async fn unavailable(target: &Target, namespace: &str, names: &[String]) -> Result<Option<String>, Error> {
-    let api = DEPLOYMENT.within(&target.client, namespace);
+    let api = DEPLOYMENT.within(&target.own, namespace);
     for name in names {
         let Some(deployment) = api.get_opt(name).await? else {
             return Ok(Some(format!("waiting for deployment {name} to become ready: deployment {name:?} not found")));
@@ -155,7 +187,9 @@ mod tests {
         let subscription = object(json!({"metadata": {"name": "s"}, "spec": {"config": {
             "env": [{"name": "X", "value": "9"}], "nodeSelector": {"disk": "fast"},
             "tolerations": [{"key": "a"}], "resources": {"limits": {"cpu": "1"}}}}}));
-        let made = objects(&csv, "home", &group, &Watched::All, Some(&subscription));
+        let place =
+            Place { namespace: "home", group: &group, watched: &Watched::All, condition: Some("a.v1".to_owned()) };
+        let made = objects(&csv, &place, Some(&subscription));
         let template = &made[0]["spec"]["template"];
         let env = template["spec"]["containers"][0]["env"].as_array().unwrap();
         assert!(
@@ -165,5 +199,9 @@ mod tests {
         assert_eq!(template["spec"]["nodeSelector"], json!({"disk": "fast"}));
         assert_eq!(template["spec"]["containers"][0]["resources"], json!({"limits": {"cpu": "1"}}));
         assert_eq!(template["metadata"]["annotations"]["olm.operatorNamespace"], "home");
+        let plain = objects(&csv, &place, None);
+        let label = |made: &[Value]| made[0]["metadata"]["labels"][SPEC_HASH_LABEL].clone();
+        assert_ne!(label(&made), label(&plain), "the label tells them apart");
+        assert_eq!(label(&plain), label(&objects(&csv, &place, None)));
     }
 }

@@ -6,9 +6,10 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use crate::api_services;
 use crate::crds::is_established;
 use crate::error::Error;
-use crate::kinds::CRD;
+use crate::kinds::{API_SERVICE, CRD};
 use crate::object::{list, text};
 use crate::permissions;
 use crate::target::Target;
@@ -23,14 +24,14 @@ pub(super) async fn check(target: &Target, csv: &DynamicObject) -> Result<(bool,
         "CSV minKubeVersion",
     )];
     if let Some(minimum) = Some(text(&csv.data, "/spec/minKubeVersion")).filter(|minimum| !minimum.is_empty()) {
-        let server = target.client.apiserver_version().await?.git_version;
+        let server = target.own.apiserver_version().await?.git_version;
         let (ok, message) = kube_version(minimum, &server);
         met &= ok;
         let subject = ("operators.coreos.com", "v1alpha1", "ClusterServiceVersion", csv.name_any());
         let status = if ok { "Present" } else { "PresentNotSatisfied" };
         statuses = vec![requirement((subject.0, subject.1, subject.2, &subject.3), status, &message)];
     }
-    let definitions = CRD.all(&target.client);
+    let definitions = CRD.all(&target.own);
     for list_name in ["owned", "required"] {
         for described in list(&csv.data, &format!("/spec/customresourcedefinitions/{list_name}")) {
             let name = text(described, "/name");
@@ -55,6 +56,17 @@ pub(super) async fn check(target: &Target, csv: &DynamicObject) -> Result<(bool,
             statuses.push(requirement(subject, status, message));
         }
     }
+    for described in list(&csv.data, "/spec/apiservicedefinitions/required") {
+        let name = api_services::name_of(described);
+        let found = API_SERVICE.all(&target.own).get_opt(&name).await?;
+        let (status, message) = match found {
+            None => ("NotPresent", "APIService is not present"),
+            Some(service) if api_services::is_available(&service) => ("Present", "APIService is available"),
+            Some(_) => ("NotPresent", "APIService is not available"),
+        };
+        met &= status == "Present";
+        statuses.push(requirement(("apiregistration.k8s.io", "v1", "APIService", &name), status, message));
+    }
     for native in list(&csv.data, "/spec/nativeAPIs") {
         let (group, version, kind) = (text(native, "/group"), text(native, "/version"), text(native, "/kind"));
         let (status, message) = match target.serves(group, version, kind).await? {
@@ -68,7 +80,7 @@ pub(super) async fn check(target: &Target, csv: &DynamicObject) -> Result<(bool,
     let accounts = crate::kinds::Kind { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts" };
     if target.serves("", "v1", "ServiceAccount").await? {
         for account in permissions::accounts(&whole) {
-            let (status, message) = match accounts.within(&target.client, &namespace).get_opt(account).await? {
+            let (status, message) = match accounts.within(&target.own, &namespace).get_opt(account).await? {
                 Some(_) => ("Present", ""),
                 None => ("NotPresent", "Service account does not exist"),
             };

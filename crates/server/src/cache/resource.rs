@@ -10,7 +10,7 @@ use bytes::Bytes;
 use imbl::OrdMap;
 
 use super::base::is_tombstone;
-use super::{BaseObjects, Event, Filter, KeyLayout, Object, Watcher};
+use super::{BaseObjects, Event, Filter, KeyLayout, Object, QueueLimits, Watcher};
 use crate::wake;
 
 /// What a cache must know of its resource.
@@ -264,23 +264,23 @@ impl ResourceCache {
 
     /// Registers a watcher for changes after the returned snapshot, so that nothing falls between the two. With `after`
     /// beyond the snapshot the changes up to it are left out.
-    /// With more than `queue_len_max` undelivered changes the watcher is cut off.
+    /// With more undelivered than `limits` allow the watcher is cut off.
     pub fn watch(
         &self,
         filter: Filter,
         applied: Revision,
         after: Option<Revision>,
-        queue_len_max: usize,
+        limits: QueueLimits,
     ) -> (Snapshot, Arc<Watcher>) {
         let mut state = self.write();
         let State::Ready(ready) = &mut *state else {
             // Only loaded caches are handed out, so this watcher can never miss anything; it just sees nothing.
             let snapshot = Snapshot { objects: OrdMap::new(), revision: applied };
-            return (snapshot, Arc::new(Watcher::new(filter, applied, queue_len_max)));
+            return (snapshot, Arc::new(Watcher::new(filter, applied, limits)));
         };
         let revision = ready.revision.max(applied);
         let after = after.unwrap_or_default().max(ready.revision);
-        let watcher = Arc::new(Watcher::new(filter, after, queue_len_max));
+        let watcher = Arc::new(Watcher::new(filter, after, limits));
         ready.watchers.push(watcher.clone());
         (Snapshot { objects: ready.objects.clone(), revision }, watcher)
     }

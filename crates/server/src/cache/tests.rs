@@ -13,9 +13,11 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::watch;
 
-use super::{CacheSpec, Caches, Filter, Next};
+use super::{CacheSpec, Caches, Filter, Next, QueueLimits};
 
 const PREFIX: &str = "root/core/configmaps/";
+/// More than anything here needs.
+const LIMITS: QueueLimits = QueueLimits { len_max: 100, bytes_max: 1 << 20 };
 
 /// A store whose watches can be cut, and which then has forgotten what happened before they are opened again.
 struct Forgetful {
@@ -106,7 +108,7 @@ async fn caches_and_their_subscribers_survive_a_store_that_forgot_what_they_had_
     cache.subscribe(Box::new(move |event| {
         telling.lock().unwrap().push((event.object.name().to_owned(), event.deleted));
     }));
-    let (_, watcher) = cache.watch(Filter::default(), caches.applied(), None, 100);
+    let (_, watcher) = cache.watch(Filter::default(), caches.applied(), None, LIMITS);
     told.lock().unwrap().clear();
 
     store.cut.send_replace(true);
@@ -121,7 +123,7 @@ async fn caches_and_their_subscribers_survive_a_store_that_forgot_what_they_had_
     assert_eq!(*told.lock().unwrap(), expected, "subscribers learn what is different, and only that");
     assert!(cache.get(&key("deleted")).is_none());
     assert!(cache.get(&key("new")).is_some());
-    let next = std::future::poll_fn(|cx| watcher.poll_next(cx, 10)).await;
+    let next = std::future::poll_fn(|cx| watcher.poll_next(cx, LIMITS)).await;
     assert!(matches!(next, Next::Closed), "a watcher that missed something must not go on");
 
     let after = store.put("later", "1").await;
@@ -135,10 +137,10 @@ async fn all_objects_of_one_transaction_are_seen() {
     let store = Forgetful::open(directory.path());
     let (caches, _feed) = Caches::start(store.clone()).await.unwrap();
     let cache = caches.resource(&spec()).await.unwrap();
-    let (_, watcher) = cache.watch(Filter::default(), caches.applied(), None, 100);
+    let (_, watcher) = cache.watch(Filter::default(), caches.applied(), None, LIMITS);
     let revision = store.commit(vec![put("a", "1"), put("b", "1")]).await;
     caches.wait_for(revision).await.unwrap();
     assert!(cache.get(&key("a")).is_some() && cache.get(&key("b")).is_some());
-    let Next::Events(events) = std::future::poll_fn(|cx| watcher.poll_next(cx, 10)).await else { panic!("closed") };
+    let Next::Events(events) = std::future::poll_fn(|cx| watcher.poll_next(cx, LIMITS)).await else { panic!("closed") };
     assert_eq!(events.len(), 2, "watchers too");
 }

@@ -24,6 +24,7 @@ use super::policy_host;
 use super::request::Request;
 use crate::registry::Served;
 use crate::tenant::Tenant;
+use crate::waiting::wait_for;
 
 /// The server, as the admission of one request sees it.
 pub struct RequestHost<'a> {
@@ -122,6 +123,7 @@ impl Host for RequestHost<'_> {
                 kind: &served.resource.kind,
                 native: served.resource.native,
                 custom: served.resource.custom.as_deref(),
+                sensitivity: expected.sensitivity,
             };
         }
         let mut settled = match (expected.native, expected.custom) {
@@ -260,9 +262,12 @@ impl Authorizer for ServerAuthorizer {
         let decision = match self.tenant.authorizers.authorize(&attributes).now_or_never() {
             Some(decision) => decision,
             // Expressions are computations; only those that ask a remote authorizer wait here.
-            None => tokio::task::block_in_place(|| {
-                tokio::runtime::Handle::current().block_on(self.tenant.authorizers.authorize(&attributes))
-            }),
+            None => match wait_for(self.tenant.authorizers.authorize(&attributes)) {
+                Ok(decision) => decision,
+                Err(error) => {
+                    return AccessDecision { allowed: false, reason: String::new(), error: Some(error.to_owned()) };
+                }
+            },
         };
         AccessDecision {
             allowed: decision.is_allowed(),

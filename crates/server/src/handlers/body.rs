@@ -5,6 +5,7 @@ use bailiwick_machinery::field::{Error, Path};
 use bailiwick_machinery::media::{self, MediaType};
 use bailiwick_machinery::object;
 use bailiwick_machinery::resource::{GroupKind, GroupVersion, go_name};
+use bailiwick_machinery::sensitivity::{CONCEALED, Sensitivity};
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::write_options::{DeleteOptions, FieldValidation};
 use bailiwick_machinery::yaml;
@@ -24,6 +25,7 @@ pub struct Expected<'a> {
     pub kind: &'a str,
     pub native: Option<&'static Type>,
     pub custom: Option<&'a CustomType>,
+    pub sensitivity: Sensitivity,
 }
 
 impl<'a> Expected<'a> {
@@ -37,6 +39,7 @@ impl<'a> Expected<'a> {
                 kind: &kind.kind,
                 native: Types::native().by_gvk(&kind.group, &kind.version, &kind.kind),
                 custom: None,
+                sensitivity: rq.sensitivity(),
             },
             None => Self {
                 group: &resource.group,
@@ -44,6 +47,7 @@ impl<'a> Expected<'a> {
                 kind: &resource.kind,
                 native: resource.native,
                 custom: resource.custom.as_deref(),
+                sensitivity: rq.sensitivity(),
             },
         }
     }
@@ -263,6 +267,7 @@ fn unrecognized(expected: &Expected<'_>, detail: &str, body: &[u8]) -> ApiError 
     let more = if body.len() > SUMMARY_BYTES { " ..." } else { "" };
     let summary = match body.first() {
         None => "<empty>".to_owned(),
+        Some(_) if expected.sensitivity.conceals() => CONCEALED.to_owned(),
         Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
         Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect(),
     };

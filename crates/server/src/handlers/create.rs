@@ -18,6 +18,8 @@ use crate::cache::Object;
 
 /// How often a create is tried again because a quota it counts against was charged by another.
 const CONFLICT_RETRIES: usize = 1000;
+/// When a client whose names were all taken may ask for another, as upstream.
+const GENERATE_NAME_RETRY_SECONDS: u32 = 1;
 
 /// Creates the object in the body.
 pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
@@ -73,7 +75,7 @@ pub async fn create_object(rq: &Request<'_>, mut value: Value, run: Run, trackin
             Written::Lost(_) => {
                 collisions += 1;
                 if !generated || collisions == names::MAX_ATTEMPTS {
-                    return Err(already_exists(rq, object::name(&candidate)).await);
+                    return Err(already_exists(rq, &candidate).await);
                 }
                 prepared = false;
                 passed = Passed::NotYet;
@@ -94,8 +96,16 @@ async fn store_new(rq: &Request<'_>, object: &Value, run: Run, charges: Vec<Op>)
     write::put(rq, rq.served.key(namespace, name), bytes, Expect::Absent, ttl, run, charges).await
 }
 
-async fn already_exists(rq: &Request<'_>, name: &str) -> ApiError {
+async fn already_exists(rq: &Request<'_>, object: &Value) -> ApiError {
+    let name = object::name(object);
     let mut error = ApiError::already_exists(&rq.served.group_resource, name);
+    if !object::meta_str(object, "generateName").is_empty() {
+        // Upstream says so whoever made the name.
+        error.message.push_str(", the server was not able to generate a unique name for the object");
+        if let Some(details) = &mut error.details {
+            details.retry_after_seconds = GENERATE_NAME_RETRY_SECONDS;
+        }
+    }
     if rq.current(name).await.is_ok_and(|existing| existing.is_some_and(|existing| existing.deleting)) {
         error.message = format!("object is being deleted: {}", error.message);
     }

@@ -7,18 +7,23 @@ use bytes::Bytes;
 
 use super::body::decode_delete_options;
 use super::delete::{Deleted, delete_object};
-use super::list::find;
+use super::list::{converted, find};
 use super::request::{Reply, Request};
 use crate::http::ResponseBody;
 
 /// Deletes what matches and answers with the list of what it was.
 pub async fn delete_collection(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
-    let list = ListOptions::parse(rq.query)?;
+    let selected = ListOptions::parse(rq.query)?;
     let options = decode_delete_options(rq, &body)?;
     let encoder = rq.encoder(Answer::List)?;
-    let found = find(rq, &list, rq.filter(&list)?).await?;
+    let filter = rq.filter(&selected)?;
+    let found = find(rq, &selected, filter.clone()).await?;
     let meta = found.meta.clone();
-    let objects = found.into_objects();
+    let mut objects = found.into_objects();
+    // Only then: what is deleted need not be shown by a webhook that may be gone.
+    if filter.looks_inside() {
+        objects = converted(rq, &filter, objects).await?;
+    }
     for object in &objects {
         match delete_object(rq, object.name(), &options).await {
             Ok(Deleted::Gone(_) | Deleted::Marked(_)) => {}
@@ -27,5 +32,6 @@ pub async fn delete_collection(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply
             Err(error) => return Err(error),
         }
     }
-    Ok(Reply::new(200, encoder.content_type(), ResponseBody::full(encoder.whole_list(&meta, objects)?)))
+    let list = encoder.whole_list_in_turns(&meta, objects).await?;
+    Ok(Reply::new(200, encoder.content_type(), ResponseBody::full(list)))
 }

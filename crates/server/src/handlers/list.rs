@@ -17,7 +17,7 @@ use bailiwick_store::{self as store, KeyRange, RangeRequest, Revision};
 use bytes::Bytes;
 
 use super::request::{Reply, Request};
-use crate::cache::{Filter, Object, Snapshot};
+use crate::cache::{Filter, Object, Snapshot, key_after};
 use crate::encode::{Encoder, ListMeta};
 use crate::http::{Length, ResponseBody};
 
@@ -35,10 +35,10 @@ pub async fn list(rq: &Request<'_>) -> ApiResult<Reply> {
     let options = ListOptions::parse(rq.query)?;
     let encoder = rq.encoder(Answer::List)?;
     let filter = rq.filter(&options)?;
-    let mut found = find(rq, &options, filter).await?;
+    let mut found = find(rq, &options, filter.clone()).await?;
     if rq.served.resource.custom.as_ref().is_some_and(|custom| custom.converter.is_some()) {
         let meta = found.meta.clone();
-        let objects = rq.served.present_all(found.into_objects()).await?;
+        let objects = converted(rq, &filter, found.into_objects()).await?;
         found = Found { meta, source: Source::Page(objects.into()) };
     }
     let content_type = encoder.content_type();
@@ -47,11 +47,19 @@ pub async fn list(rq: &Request<'_>) -> ApiResult<Reply> {
         false => {
             let meta = found.meta.clone();
             let objects = found.into_objects();
-            rq.audit.response_object(|| encoder.as_json()?.whole_list(&meta, objects.clone()).ok());
-            ResponseBody::full(encoder.whole_list(&meta, objects)?)
+            rq.audit.response_object(|| encoder.as_json()?.whole_list(&meta, &objects).ok());
+            ResponseBody::full(encoder.whole_list_in_turns(&meta, objects).await?)
         }
     };
     Ok(Reply::new(200, content_type, body))
+}
+
+/// Objects that a filter has let through, as the version asked for shows them: those that it still lets through. A page may
+/// so get shorter than its limit, which clients expect of pages.
+pub async fn converted(rq: &Request<'_>, filter: &Filter, objects: Vec<Arc<Object>>) -> ApiResult<Vec<Arc<Object>>> {
+    let mut objects = rq.served.present_all(objects).await?;
+    objects.retain(|object| filter.matches(object));
+    Ok(objects)
 }
 
 /// The outcome of a list before it is encoded.
@@ -181,8 +189,16 @@ impl ListBody {
         let (encoder, any) = (&self.encoder, &mut self.any);
         let mut complete = true;
         self.found.visit(|object| {
-            out.push(if std::mem::replace(any, true) { b',' } else { b'[' });
-            encoder.write_list_item(object, &mut out);
+            let before = out.len();
+            out.push(if *any { b',' } else { b'[' });
+            match encoder.write_list_item(object, &mut out) {
+                Ok(()) => *any = true,
+                // One damaged object must not hide the others, nor leave a list that nobody can read.
+                Err(error) => {
+                    tracing::error!(%error, key = %String::from_utf8_lossy(object.key()), "object left out of a list");
+                    out.truncate(before);
+                }
+            }
             if out.len() < CHUNK_BYTES {
                 Visit::More
             } else {
@@ -233,7 +249,7 @@ impl Drop for LongAnswer {
 /// Chooses where a list is read from and reads it.
 pub async fn find(rq: &Request<'_>, options: &ListOptions, filter: Filter) -> ApiResult<Found> {
     let caches = &rq.server.caches;
-    let range = KeyRange::prefix(rq.served.prefix(&filter.namespace));
+    let range = filter.range(rq.served);
     match options.list_at()? {
         ListAt::Continue(token) => {
             let token = of_tenant(rq, token)?;
@@ -297,13 +313,18 @@ async fn page(
     token: Option<&ContinueToken>,
 ) -> ApiResult<Found> {
     let spec = rq.cache_spec()?;
-    let prefix_len = range.start.len();
+    // What tokens leave out, whatever the selectors are.
+    let prefix = rq.served.prefix(&filter.namespace);
     // A token with revision -1 goes on at the newest state: what a 410 offered to a client that can live with it.
     let mut at = token.and_then(|t| u64::try_from(t.resource_version).ok()).filter(|&r| r > 0).map(Revision);
     let mut start = match token {
-        Some(token) => [&range.start, token.start.as_bytes()].concat().into(),
-        None => range.start.clone(),
+        Some(token) => Bytes::from([&prefix, token.start.as_bytes()].concat()).max(range.start),
+        None => range.start,
     };
+    if let Some(end) = &range.end {
+        // A token may lie behind all that the selectors leave.
+        start = start.min(end.clone());
+    }
     let limit = options.limit.unwrap_or(usize::MAX);
     let selective = !filter.selects_all();
     let mut chosen = VecDeque::new();
@@ -336,15 +357,17 @@ async fn page(
             }
         }
         let more = more || seen < read_len;
-        start = after(&last_key);
+        start = key_after(&last_key);
         if chosen.len() >= limit || !more {
             break (more, response.count.saturating_sub(seen as u64));
         }
+        // A selector that matches little reads on and on: others have their turn between.
+        tokio::task::yield_now().await;
     };
     let revision = at.unwrap_or_default();
     let mut meta = ListMeta { resource_version: revision, ..ListMeta::default() };
     if more {
-        let rest = start.get(prefix_len..).unwrap_or_default();
+        let rest = start.get(prefix.len()..).unwrap_or_default();
         let start = format!("{}{}", token_mark(rq), String::from_utf8_lossy(rest));
         meta.continue_token = ContinueToken { resource_version: revision.0 as i64, start }.encode();
         // The store does not count what is not stored.
@@ -366,11 +389,6 @@ fn of_tenant(rq: &Request<'_>, token: ContinueToken) -> ApiResult<ContinueToken>
         Some(start) if !start.starts_with('@') => Ok(ContinueToken { start: start.to_owned(), ..token }),
         _ => Err(ContinueTokenError::Invalid("it is of another control plane".to_owned()).into()),
     }
-}
-
-/// The first key after `key`.
-fn after(key: &[u8]) -> Bytes {
-    [key, b"\0"].concat().into()
 }
 
 /// A compacted revision is 410; with a token the client gets another that goes on at the newest state.
@@ -395,3 +413,6 @@ fn list_error(rq: &Request<'_>, error: store::Error, token: Option<&ContinueToke
         (other, _) => rq.store_error(other),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_machinery::resource::Storage;
+use bailiwick_machinery::sensitivity::CONCEALED;
 use bailiwick_machinery::status::{ApiError, ApiResult, Cause, Details};
 use bailiwick_merge::apply::{
     Applied, ApplyError, FieldManager, Force, ReplicasPaths, TypeRef, VersionConverter, entries_of_scale,
@@ -15,6 +16,7 @@ use serde_json::Value;
 use super::body::Expected;
 use super::request::Request;
 use crate::registry::{Registry, Served};
+use crate::waiting::wait_for;
 
 /// Who is noted as the owner of what a write changes.
 #[derive(Clone, Copy)]
@@ -68,7 +70,7 @@ impl VersionConverter for Versions<'_> {
             let to = other.resource.group_version();
             let converting = converter.convert(vec![converted], &to);
             // Field management is a computation; only the rare object whose managers used several versions waits here.
-            let waiting = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(converting));
+            let waiting = wait_for(converting)?;
             return waiting.map_err(|error| error.message)?.pop().ok_or_else(invalid);
         }
         self.own.resource.strategy.to_storage(&mut converted);
@@ -138,7 +140,10 @@ pub fn apply(
         Some(_) => with_scale_manager(|fields| fields.apply(live, config, manager, force, now(rq))),
         None => with_manager(rq, |fields| fields.apply(live, config, manager, force, now(rq))),
     };
-    applied.map_err(apply_error)
+    applied.map_err(|error| match rq.sensitivity().conceals() {
+        true => apply_error(error.without_values(CONCEALED)),
+        false => apply_error(error),
+    })
 }
 
 fn apply_error(error: ApplyError) -> ApiError {

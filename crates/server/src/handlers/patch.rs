@@ -4,6 +4,7 @@ use bailiwick_machinery::field::{Error, Path};
 use bailiwick_machinery::media::{self, Answer};
 use bailiwick_machinery::object;
 use bailiwick_machinery::resource::{GroupKind, go_name};
+use bailiwick_machinery::sensitivity::CONCEALED;
 use bailiwick_machinery::status::{ApiError, ApiResult, Details};
 use bailiwick_machinery::write_options::{FieldValidation, PatchKind, PatchOptions};
 use bailiwick_machinery::yaml;
@@ -85,12 +86,12 @@ fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidati
         Patch::Merge(patch) => merge_patch(&mut patched, patch.clone()),
         Patch::Strategic(patch) => match expected.native {
             Some(native) => strategic_merge_patch(std::mem::take(&mut patched), patch.clone(), native)
-                .map(|merged| patched = merged),
+                .map(|merged| patched = with_type_of(merged, old)),
             None => Err(PatchError::Unforeseen("custom resources have no strategic merge patch".to_owned())),
         },
     }
     .map_err(patch_error)?;
-    let invalid = |text: String| invalid_patch(patch, &patched, text);
+    let invalid = |text: String| invalid_patch(rq, patch, &patched, text);
     if expected.custom.is_none() {
         check_type(&patched, &expected).map_err(invalid)?;
     }
@@ -110,6 +111,16 @@ fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidati
     check_identity(rq, &mut value)?;
     rq.strategy().default(&mut value);
     Ok(value)
+}
+
+/// What a strategic merge patch makes is of the type it was, even if `$retainKeys` did not retain what says so.
+fn with_type_of(mut merged: Value, old: &Value) -> Value {
+    if let Some(fields) = merged.as_object_mut() {
+        for field in ["apiVersion", "kind"] {
+            fields.entry(field).or_insert_with(|| old[field].clone());
+        }
+    }
+    merged
 }
 
 /// A patch may not make another object of the one the path names.
@@ -146,8 +157,10 @@ pub fn check_type(patched: &Value, expected: &Expected<'_>) -> Result<(), String
 }
 
 /// The refusal of a patch whose result is no object of the type.
-fn invalid_patch(patch: &Patch, patched: &Value, text: String) -> ApiError {
+fn invalid_patch(rq: &Request<'_>, patch: &Patch, patched: &Value, text: String) -> ApiError {
     let shown = match patch {
+        // Whoever may patch a Secret may not be one who may read it, and the message is recorded.
+        _ if rq.sensitivity().conceals() => CONCEALED.to_owned(),
         Patch::Strategic(patch) => go_format(patch),
         Patch::Json(_) | Patch::Merge(_) => patched.to_string(),
     };

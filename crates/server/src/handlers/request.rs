@@ -10,6 +10,7 @@ use bailiwick_machinery::list_options::ListOptions;
 use bailiwick_machinery::media::{self, MetaVersion, Negotiated, Transform};
 use bailiwick_machinery::origin::Origin;
 use bailiwick_machinery::resource::Subresource;
+use bailiwick_machinery::sensitivity::Sensitivity;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::strategy::{Context, Strategy};
 use bailiwick_machinery::user::UserInfo;
@@ -107,6 +108,11 @@ impl<'a> Request<'a> {
     /// What strategies may know.
     pub fn strategy_context(&self) -> Context<'_> {
         Context { now: self.now, user: self.user, warnings: Some(&self.notes.warnings) }
+    }
+
+    /// What messages about this request must not repeat.
+    pub fn sensitivity(&self) -> Sensitivity {
+        Sensitivity::of(&self.info.group, &self.info.resource, &self.info.subresource)
     }
 
     /// The rules for writes through this path: the subresource's if there is one.

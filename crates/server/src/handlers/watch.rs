@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::list::wait_until_fresh;
 use super::request::{Reply, Request};
-use crate::cache::{Caches, Event, EventType, Filter, FrameKey, Next, ResourceCache, Snapshot, Watcher};
+use crate::cache::{Caches, Event, EventType, Filter, FrameKey, Next, QueueLimits, ResourceCache, Snapshot, Watcher};
 use crate::encode::{Bookmark, Encoder};
 use crate::http::ResponseBody;
 
@@ -35,8 +35,8 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(55);
 const LAST_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
 /// How much is encoded in one poll.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// How many queued events one poll takes.
-const EVENTS_PER_POLL: usize = 256;
+/// How many events one poll takes: what it makes of them waits for the client in memory.
+const PER_POLL: QueueLimits = QueueLimits { len_max: 256, bytes_max: CHUNK_BYTES };
 
 /// Serves a watch.
 pub async fn watch(rq: &Request<'_>) -> ApiResult<Reply> {
@@ -72,15 +72,14 @@ async fn start(rq: &Request<'_>, options: &ListOptions, filter: Filter, encoder:
         WatchStart::After(revision) => Some(Revision(revision)),
         _ => None,
     };
-    let queue_len_max = rq.server.config.watch_queue_len_max;
-    let (snapshot, watcher) = cache.watch(filter.clone(), applied, after, queue_len_max);
+    let (snapshot, watcher) = cache.watch(filter.clone(), applied, after, rq.server.config.watch_queue);
     // The guard forgets the watcher again if the replay below fails.
     let registration = Registration { cache, watcher };
     let mut replay = VecDeque::new();
     let mut initial = None;
     match after {
         None if matches!(begin, WatchStart::Initial(_)) => {
-            initial = Some(Initial::new(rq, &filter, rq.served.present_snapshot(snapshot).await?));
+            initial = Some(Initial::new(rq, &filter, rq.served.present_snapshot(snapshot, &filter).await?));
         }
         Some(after) if after < snapshot.revision => {
             replay = replay_between(rq, &registration.cache, &filter, after, snapshot.revision).await?;
@@ -107,6 +106,7 @@ async fn start(rq: &Request<'_>, options: &ListOptions, filter: Filter, encoder:
         converting: None,
         error: None,
         finished: false,
+        events_sent: 0,
         seat: None,
     })
 }
@@ -166,7 +166,7 @@ struct Initial {
 
 impl Initial {
     fn new(rq: &Request<'_>, filter: &Filter, snapshot: Snapshot) -> Self {
-        let range = KeyRange::prefix(rq.served.prefix(&filter.namespace));
+        let range = filter.range(rq.served);
         Self { snapshot, next: Bound::Included(range.start), end: range.end }
     }
 }
@@ -237,6 +237,8 @@ pub struct WatchBody {
     converting: Option<Converting>,
     error: Option<ApiError>,
     finished: bool,
+    /// How many events went out, bookmarks and errors among them.
+    events_sent: u64,
     /// Held until what came before the watch is sent; waiting for changes costs nothing.
     seat: Option<StreamingSeat>,
 }
@@ -257,8 +259,13 @@ impl WatchBody {
             converting: None,
             error: Some(error),
             finished: false,
+            events_sent: 0,
             seat: None,
         })
+    }
+
+    pub fn events_sent(&self) -> u64 {
+        self.events_sent
     }
 
     pub fn hold(&mut self, seat: Seat) {
@@ -285,6 +292,7 @@ impl WatchBody {
         }
         if let Some(error) = self.error.take() {
             self.finished = true;
+            self.events_sent += 1;
             return Poll::Ready(Some(self.encoder.error_frame(&error)));
         }
         if let Some(chunk) = self.initial_chunk() {
@@ -293,23 +301,27 @@ impl WatchBody {
         loop {
             if let Some(converting) = &mut self.converting {
                 match converting.as_mut().poll(cx) {
+                    Poll::Ready(Ok(events)) if events.is_empty() => {
+                        self.converting = None;
+                        continue;
+                    }
                     Poll::Ready(Ok(events)) => {
                         self.converting = None;
                         return Poll::Ready(Some(self.encode(&events)));
                     }
                     Poll::Ready(Err(error)) => {
                         self.finished = true;
+                        self.events_sent += 1;
                         return Poll::Ready(Some(self.encoder.error_frame(&error)));
                     }
                     Poll::Pending => break,
                 }
             }
             let events = if !self.replay.is_empty() {
-                let take = self.replay.len().min(EVENTS_PER_POLL);
-                self.replay.drain(..take).collect()
+                PER_POLL.take_from(&mut self.replay)
             } else {
                 let Some(registration) = &self.registration else { return Poll::Ready(None) };
-                match registration.watcher.poll_next(cx, EVENTS_PER_POLL) {
+                match registration.watcher.poll_next(cx, PER_POLL) {
                     Poll::Ready(Next::Events(events)) => events,
                     Poll::Ready(Next::Closed) => return self.finish(),
                     Poll::Pending => break,
@@ -320,10 +332,21 @@ impl WatchBody {
                 return Poll::Ready(Some(self.encode(&events)));
             }
             let served = served.clone();
-            self.converting = Some(Box::pin(async move { served.present_events(events).await }));
+            let filter = self.registration.as_ref().map(|registration| registration.watcher.filter().clone());
+            let filter = filter.unwrap_or_default();
+            self.converting = Some(Box::pin(async move {
+                let events = served.present_events(events).await?;
+                // Now that they are as clients see them, it is certain which of them match.
+                let certain = |(_, event): (EventType, Arc<Event>)| Some((filter.classify(&event)?, event));
+                Ok::<Events, ApiError>(events.into_iter().filter_map(certain).collect())
+            }));
         }
         if self.deadline.as_mut().poll(cx).is_ready() {
             return self.finish();
+        }
+        // A bookmark must not overtake events: who resumes from it would never see them.
+        if self.converting.is_some() || !self.replay.is_empty() {
+            return Poll::Pending;
         }
         self.poll_bookmark(cx)
     }
@@ -345,6 +368,7 @@ impl WatchBody {
             if registration.watcher.filter().matches(object) {
                 self.encoder.write_event(EventType::Added, object, !self.first_sent, &mut out);
                 self.first_sent = true;
+                self.events_sent += 1;
                 if out.len() >= CHUNK_BYTES {
                     resume = Some(Bound::Excluded(key.clone()));
                     break;
@@ -357,6 +381,7 @@ impl WatchBody {
                 let revision = initial.snapshot.revision;
                 self.initial = None;
                 if self.ends_initial {
+                    self.events_sent += 1;
                     out.extend_from_slice(&self.encoder.bookmark_frame(Bookmark::InitialEventsEnd, revision));
                 }
             }
@@ -365,6 +390,7 @@ impl WatchBody {
     }
 
     fn encode(&mut self, events: &[(EventType, Arc<Event>)]) -> Bytes {
+        self.events_sent += events.len() as u64;
         if !std::mem::replace(&mut self.first_sent, true) && self.encoder.first_event_differs() {
             let mut out = Vec::new();
             for (index, (event_type, event)) in events.iter().enumerate() {
@@ -391,19 +417,24 @@ impl WatchBody {
         if bookmarks.timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
+        // The position is read before the queue is seen empty: whatever came later is still to be delivered.
+        let applied = self.caches.applied();
+        if !registration.watcher.is_drained() {
+            // The events first; the timer has run out and still says so then.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         bookmarks.rearm();
         // Arm the new timer's wake-up, or an idle watch would never be polled again.
         if bookmarks.timer.as_mut().poll(cx).is_ready() {
             cx.waker().wake_by_ref();
         }
-        // The position is read before the queue is seen empty: whatever came later is still to be delivered.
-        let applied = self.caches.applied();
-        if !registration.watcher.is_drained() {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
         // A client that comes from another server may have seen more than this one; a bookmark must not take it back.
         let revision = applied.max(registration.watcher.after());
+        self.events_sent += 1;
         Poll::Ready(Some(self.encoder.bookmark_frame(Bookmark::Progress, revision)))
     }
 }
+
+#[cfg(test)]
+mod tests;

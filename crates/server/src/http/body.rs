@@ -11,6 +11,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use http_body::{Body, Frame, SizeHint};
 
+use super::contained::ContainedBody;
 use super::lanes::Length;
 use crate::aggregation::ProxiedBody;
 use crate::handlers::list::ListBody;
@@ -45,6 +46,10 @@ pub enum ResponseBody {
     Gzip(Box<crate::encode::gzip::GzipBody>),
     /// Any body made as it is sent, whose end is recorded.
     Audited(Box<crate::server::AuditedBody>),
+    /// Any body made as it is sent, whose end is counted.
+    Measured(Box<crate::metrics::MeasuredBody>),
+    /// Any body made as it is sent, whose panic ends only itself.
+    Contained(Box<ContainedBody>),
 }
 
 impl ResponseBody {
@@ -61,6 +66,8 @@ impl ResponseBody {
         match self {
             Self::List(_) | Self::Watch(_) | Self::Stream(_) | Self::Proxied(_) => true,
             Self::Audited(audited) => audited.inner().is_streamed(),
+            Self::Measured(measured) => measured.inner().is_streamed(),
+            Self::Contained(contained) => contained.inner().is_streamed(),
             Self::Full(_) | Self::Document(_) | Self::Gzip(_) => false,
         }
     }
@@ -70,7 +77,19 @@ impl ResponseBody {
         match self {
             Self::List(_) => true,
             Self::Audited(audited) => audited.inner().is_list(),
+            Self::Measured(measured) => measured.inner().is_list(),
+            Self::Contained(contained) => contained.inner().is_list(),
             _ => false,
+        }
+    }
+
+    /// How many events of a watch were sent.
+    pub fn events_sent(&self) -> u64 {
+        match self {
+            Self::Watch(watch) => watch.events_sent(),
+            Self::Audited(audited) => audited.inner().events_sent(),
+            Self::Contained(contained) => contained.inner().events_sent(),
+            _ => 0,
         }
     }
 
@@ -80,6 +99,8 @@ impl ResponseBody {
             Self::List(list) => list.measure(length),
             Self::Gzip(gzip) => gzip.inner_mut().measure(length),
             Self::Audited(audited) => audited.inner_mut().measure(length),
+            Self::Measured(measured) => measured.inner_mut().measure(length),
+            Self::Contained(contained) => contained.inner_mut().measure(length),
             Self::Full(_) | Self::Watch(_) | Self::Stream(_) | Self::Document(_) | Self::Proxied(_) => {}
         }
     }
@@ -90,9 +111,13 @@ impl ResponseBody {
             Self::List(list) => list.hold(seat.streaming()),
             Self::Watch(watch) => watch.hold(seat),
             Self::Proxied(proxied) => proxied.hold(seat),
-            Self::Full(_) | Self::Stream(_) | Self::Document(_) | Self::Gzip(_) | Self::Audited(_) => {
-                return Some(seat);
-            }
+            Self::Full(_)
+            | Self::Stream(_)
+            | Self::Document(_)
+            | Self::Gzip(_)
+            | Self::Audited(_)
+            | Self::Measured(_)
+            | Self::Contained(_) => return Some(seat),
         }
         None
     }
@@ -112,6 +137,8 @@ impl Body for ResponseBody {
             Self::Proxied(proxied) => return proxied.poll_frame(cx),
             Self::Gzip(gzip) => return Pin::new(gzip.as_mut()).poll_frame(cx),
             Self::Audited(audited) => return audited.poll_frame(cx),
+            Self::Measured(measured) => return measured.poll_frame(cx),
+            Self::Contained(contained) => return contained.poll_frame(cx),
         };
         chunk.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -120,6 +147,8 @@ impl Body for ResponseBody {
         match self {
             Self::Full(bytes) => bytes.is_none(),
             Self::Proxied(proxied) => proxied.is_end_stream(),
+            Self::Measured(measured) => measured.is_end_stream(),
+            Self::Contained(contained) => contained.inner().is_end_stream(),
             _ => false,
         }
     }
@@ -129,6 +158,8 @@ impl Body for ResponseBody {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Self::Document(document) => SizeHint::with_exact(document.bytes_left()),
             Self::Proxied(proxied) => proxied.size_hint(),
+            Self::Measured(measured) => measured.size_hint(),
+            Self::Contained(contained) => contained.inner().size_hint(),
             _ => SizeHint::default(),
         }
     }

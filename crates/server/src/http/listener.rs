@@ -35,6 +35,8 @@ pub struct Limits {
     /// How many undelivered events a watcher may pile up before it is cut off. They are shared with all other watchers,
     /// so a full queue costs pointers plus whatever history it alone keeps alive.
     pub watch_queue_len_max: usize,
+    /// How many bytes the objects of those events may have: the history that one stalled client can keep alive.
+    pub watch_queue_bytes_max: usize,
     /// How long connections may take to finish when the server stops.
     pub drain_timeout: Duration,
 }
@@ -50,6 +52,7 @@ impl Default for Limits {
             keep_alive_interval: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(90),
             watch_queue_len_max: 16_384,
+            watch_queue_bytes_max: 32 * 1024 * 1024,
             drain_timeout: Duration::from_secs(10),
         }
     }
@@ -105,8 +108,10 @@ impl Listener {
             Arc::new(Shared { server: server.clone(), tls, limits, stopped: stopped.clone(), lanes: Lanes::default() });
         let slots = Arc::new(Semaphore::new(self.limits.connections_max));
         loop {
-            let accepted = tokio::select! {
-                accepted = self.tcp.accept() => accepted,
+            // A place first: whoever is beyond the cap waits in the kernel's queue, and nobody waits once it stops.
+            let place = async { (slots.clone().acquire_owned().await, self.tcp.accept().await) };
+            let (slot, accepted) = tokio::select! {
+                placed = place => placed,
                 _ = stopped.changed() => break,
             };
             let (stream, peer) = match accepted {
@@ -118,7 +123,6 @@ impl Listener {
                     continue;
                 }
             };
-            let Ok(slot) = slots.clone().acquire_owned().await else { break };
             let shared = shared.clone();
             tokio::spawn(async move {
                 let _slot = slot;

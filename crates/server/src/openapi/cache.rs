@@ -287,7 +287,7 @@ impl<'a> Plan<'a> {
     /// `None` when there is no such document.
     fn of(registry: &'a Registry, key: &Key) -> Option<Self> {
         let (resources, author) = match key {
-            Key::V2 => (registry.all().collect(), Author::Server),
+            Key::V2 => (registry.all().filter(|served| served.is_discoverable()).collect(), Author::Server),
             Key::V3(name) => match Subject::parse(name)? {
                 Subject::GroupVersion(group, version) => {
                     let resources = registry.resources_of(group, version);

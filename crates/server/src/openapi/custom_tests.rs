@@ -12,7 +12,7 @@ use super::DocumentBody;
 use super::cache::{Key, OpenApi};
 use super::document::{Encoding, names};
 use super::tests::{assert_references_resolve, bytes, canonical, inline_parameters, json, keys, operations, texts};
-use crate::registry::{Registry, TenantId};
+use crate::registry::{Registry, TenantId, Visibility};
 
 const GROUP: &str = "oa.example.com";
 
@@ -76,7 +76,7 @@ fn registry(customs: Vec<Resource>) -> Arc<Registry> {
     let names: BTreeSet<(String, String)> = customs.iter().map(|r| (r.group.clone(), r.plural.clone())).collect();
     for (group, plural) in names {
         let versions = customs.iter().filter(|r| r.group == group && r.plural == plural).cloned().collect();
-        registry.redefine(&group, &plural, versions);
+        registry.redefine(&group, &plural, versions, Visibility::Discoverable);
     }
     Arc::new(registry)
 }
@@ -85,7 +85,7 @@ fn registry(customs: Vec<Resource>) -> Arc<Registry> {
 fn redefined(registry: &Arc<Registry>, resource: Resource) -> Arc<Registry> {
     let mut registry = Registry::clone(registry);
     let (group, plural) = (resource.group.clone(), resource.plural.clone());
-    registry.redefine(&group, &plural, vec![resource]);
+    registry.redefine(&group, &plural, vec![resource], Visibility::Discoverable);
     Arc::new(registry)
 }
 
@@ -215,7 +215,7 @@ async fn a_document_goes_with_its_last_resource() {
     let before = registry(vec![custom(GROUP, "v1", "Thing", &object(json!({})))]);
     assert!(openapi.stored(&before, v3(GROUP, "v1")).await.expect("no failure").is_some());
     let mut after = Registry::clone(&before);
-    after.redefine(GROUP, "things", Vec::new());
+    after.redefine(GROUP, "things", Vec::new(), Visibility::Discoverable);
     let after = Arc::new(after);
     assert!(openapi.stored(&after, v3(GROUP, "v1")).await.expect("no failure").is_none());
     assert!(!names(&after).iter().any(|name| name.contains(GROUP)));
@@ -245,4 +245,24 @@ fn a_custom_version_of_a_native_group_has_a_document_of_its_own() {
     let native = json(&registry, &v3("rbac.authorization.k8s.io", "v1"));
     assert!(native["paths"].get("/apis/rbac.authorization.k8s.io/v1/").is_some());
     assert!(names(&registry).contains(&"apis/rbac.authorization.k8s.io".to_owned()));
+}
+
+#[test]
+fn what_is_hidden_is_served_and_in_no_document() {
+    let bare = registry(Vec::new());
+    let mut hidden = Registry::clone(&bare);
+    let things = || group().into_iter().filter(|resource| resource.plural == "things").collect::<Vec<_>>();
+    hidden.redefine(GROUP, "things", things(), Visibility::Hidden);
+    assert!(hidden.get(GROUP, "v1", "things").is_some() && hidden.any_version(GROUP, "things").is_some());
+    assert!(!hidden.has_group_version(GROUP, "v1") && hidden.resources_of(GROUP, "v1").is_empty());
+    assert_eq!(names(&hidden), names(&bare));
+    let hidden = Arc::new(hidden);
+    assert_eq!(keys(&json(&hidden, &Key::V2)["paths"]), keys(&json(&bare, &Key::V2)["paths"]));
+
+    let mut shown = Registry::clone(&hidden);
+    shown.redefine(GROUP, "things", things(), Visibility::Discoverable);
+    assert!(shown.has_group_version(GROUP, "v1"));
+    shown.redefine(GROUP, "things", things(), Visibility::Hidden);
+    assert_eq!(names(&shown), names(&bare), "hidden again");
+    assert!(shown.get(GROUP, "v1", "things").is_some());
 }

@@ -80,7 +80,7 @@ impl Recorder {
             resource: &info.resource,
             subresource: &info.subresource,
             namespace: &info.namespace,
-            name: &info.name,
+            name: info.meant_name(),
             path: &info.path,
         });
         context.decide(rules.level);
@@ -90,7 +90,7 @@ impl Recorder {
         let object = info.is_resource.then(|| ObjectRef {
             resource: info.resource.clone(),
             namespace: info.namespace.clone(),
-            name: info.name.clone(),
+            name: info.meant_name().to_owned(),
             group: info.group.clone(),
             version: info.version.clone(),
             subresource: info.subresource.clone(),

@@ -10,9 +10,6 @@ use serde_json::Value;
 use super::ApiServer;
 use crate::tenant::Tenant;
 
-/// Where it is.
-pub const PATH: &str = "/auth/explain";
-
 impl ApiServer {
     /// Explains the request that the query describes: `verb`, and `path` or `resource` with `apiGroup`, `version`,
     /// `subresource`, `namespace`, `name`, `fieldSelector` and `labelSelector`; by `user` with any number of `group`s, or by the

@@ -33,6 +33,7 @@ pub enum FlowLimits {
 
 impl ApiServer {
     /// Waits for the request's turn; the answer of whoever is turned away is the error. Without a seat it runs unlimited.
+    /// `user` is who they count as: in a project not whom they act as, see `Visitor::counted`.
     pub(super) async fn admit(
         &self,
         tenant: &Tenant,
@@ -43,7 +44,8 @@ impl ApiServer {
     ) -> Result<Option<Seat>, Answer> {
         match &self.config.flow_limits {
             FlowLimits::Fair(control) => {
-                let request = Request { user, verb: info.verb, target: target(info) };
+                let project = tenant.project.as_ref().map_or("", |project| &project.name);
+                let request = Request { user, project, verb: info.verb, target: target(info) };
                 let seats = |seats_max| self.estimated_seats(tenant, info, query, seats_max);
                 let patience = || self.patience(info, query);
                 let Some(outcome) = control.admit(&request, seats, patience).await else { return Ok(None) };

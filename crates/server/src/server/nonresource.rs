@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
 
 use super::dispatch::method_not_allowed;
+use super::paths::{Handler, PathRoute};
 use super::respond::Answer;
 use super::{ApiServer, FlowLimits};
 use crate::across;
@@ -22,6 +23,7 @@ use crate::discovery::{self, AggregatedVersion, Sources};
 use crate::encode::{Layout, encode_value};
 use crate::health::{self, Endpoint};
 use crate::http::ResponseBody;
+use crate::metrics::Exposition;
 use crate::openapi;
 use crate::request_info::RequestInfo;
 use crate::tenant::Tenant;
@@ -38,36 +40,43 @@ impl ApiServer {
     ) -> ApiResult<Answer> {
         let path = info.path.as_str();
         let is_root = tenant.project.is_none();
-        if is_root && let Some(answer) = across::answer(self, &parts.method, path, query).await {
-            return answer;
-        }
-        if let Some((endpoint, single)) = Endpoint::of_path(path) {
-            let (status, text) = health::answer(self, endpoint, single, query).await;
-            return Ok(Answer::text(status, text));
-        }
-        if let Some(answer) = openapi::answer(tenant, parts, path).await? {
-            return Ok(answer);
-        }
-        // What belongs to the server as a whole is no part of a project.
-        if let (Some(dump), FlowLimits::Fair(control), true) = (Dump::of_path(path), &self.config.flow_limits, is_root)
-        {
-            return Ok(Answer::text(200, control.dump(dump)));
-        }
-        match path {
-            "/version" | "/metrics" | super::explain::PATH if !reads(parts) => Err(method_not_allowed()),
-            "/" => json_answer(&json!({"paths": paths(tenant)}), Layout::Pretty),
-            "/version" | "/version/" => json_answer(&discovery::version(), Layout::Pretty),
-            "/metrics" if is_root => Ok(self.metrics_answer()),
-            super::explain::PATH => json_answer(&self.explain(tenant, query, user).await?, Layout::Compact),
+        let Some(route) = PathRoute::of(path, is_root) else { return Ok(Answer::page_not_found()) };
+        match route.handler {
+            Handler::Index => json_answer(&json!({"paths": paths(tenant)}), Layout::Pretty),
+            Handler::Version | Handler::Metrics | Handler::Explain if !reads(parts) && !path.ends_with('/') => {
+                Err(method_not_allowed())
+            }
+            Handler::Version => json_answer(&discovery::version(), Layout::Pretty),
+            Handler::Metrics => Ok(self.metrics_answer(parts)),
+            Handler::Explain => json_answer(&self.explain(tenant, query, user).await?, Layout::Compact),
             // Others can only discover an issuer that is a URL.
-            "/openid/v1/jwks" if issuer_is_url(tenant) => self.key_set(),
-            "/.well-known/openid-configuration" if issuer_is_url(tenant) => self.issuer_document(tenant),
-            "/encryption/status" | "/encryption/reencrypt" if is_root => self.encryption_answer(parts, path).await,
-            _ => self.discovery_answer(tenant, parts, query, path),
+            Handler::KeySet if issuer_is_url(tenant) => self.key_set(),
+            Handler::IssuerDocument if issuer_is_url(tenant) => self.issuer_document(tenant),
+            Handler::KeySet | Handler::IssuerDocument => Ok(Answer::page_not_found()),
+            Handler::EncryptionStatus | Handler::Reencrypt => self.encryption_answer(parts, route.handler).await,
+            Handler::FlowDump => match (Dump::of_path(path), &self.config.flow_limits) {
+                (Some(dump), FlowLimits::Fair(control)) => Ok(Answer::text(200, control.dump(dump))),
+                _ => Ok(Answer::page_not_found()),
+            },
+            Handler::AcrossProjects => match across::answer(self, &parts.method, path, query).await {
+                Some(answer) => answer,
+                None => Ok(Answer::page_not_found()),
+            },
+            Handler::Health => match Endpoint::of_path(path) {
+                Some((endpoint, single)) => {
+                    let (status, text) = health::answer(self, endpoint, single, query).await;
+                    Ok(Answer::text(status, text))
+                }
+                None => Ok(Answer::page_not_found()),
+            },
+            Handler::OpenApi => Ok(openapi::answer(tenant, parts, path).await?.unwrap_or_else(Answer::page_not_found)),
+            Handler::Discovery => self.discovery_answer(tenant, parts, query, path),
         }
     }
 
-    fn metrics_answer(&self) -> Answer {
+    fn metrics_answer(&self, parts: &Parts) -> Answer {
+        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let form = Exposition::negotiate(accept);
         let mut text = self.metrics.encode(&self.caches);
         self.root.admission.encode_metrics(&mut text);
         if let Some(tenants) = &self.tenants {
@@ -80,17 +89,18 @@ impl ApiServer {
             control.write_metrics(&mut text);
         }
         if let Some(aggregator) = &self.root().aggregation {
-            aggregator.table().write_metrics(&mut text);
+            aggregator.write_metrics(&mut text);
         }
-        Answer::new(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", ResponseBody::full(text))
+        self.config.service_metrics.iter().for_each(|append| append(&mut text));
+        Answer::new(200, form.content_type(), ResponseBody::full(form.document(&text)))
     }
 
     /// Rewriting the store under its first key: started by POST, followed by GET.
-    async fn encryption_answer(&self, parts: &Parts, path: &str) -> ApiResult<Answer> {
+    async fn encryption_answer(&self, parts: &Parts, handler: Handler) -> ApiResult<Answer> {
         let Some(encryption) = &self.config.encryption else { return Ok(Answer::page_not_found()) };
-        match (path, &parts.method) {
-            ("/encryption/reencrypt", &Method::POST) => encryption.reencrypt().await.map_err(ApiError::internal)?,
-            ("/encryption/status", &Method::GET) => {}
+        match (handler, &parts.method) {
+            (Handler::Reencrypt, &Method::POST) => encryption.reencrypt().await.map_err(ApiError::internal)?,
+            (Handler::EncryptionStatus, &Method::GET) => {}
             _ => return Err(method_not_allowed()),
         }
         json_answer(&encryption.progress(), Layout::Compact)
@@ -123,7 +133,7 @@ impl ApiServer {
             && let Some(version) = AggregatedVersion::negotiate(accept)
         {
             let document = discovery::aggregated_document(sources, segments == ["api"], version);
-            return aggregated_answer(&document, version, parts);
+            return Ok(aggregated_answer(document.map_err(ApiError::internal)?, version, parts));
         }
         let document = match segments.as_slice() {
             ["api"] => Some(discovery::api_versions(&registry, &self.config.address)),
@@ -193,8 +203,7 @@ fn json_answer(value: &Value, layout: Layout) -> ApiResult<Answer> {
     Ok(Answer::new(200, "application/json", ResponseBody::full(body)))
 }
 
-fn aggregated_answer(document: &Value, version: AggregatedVersion, parts: &Parts) -> ApiResult<Answer> {
-    let body = serde_json::to_vec(document).map_err(ApiError::internal)?;
+fn aggregated_answer(body: Vec<u8>, version: AggregatedVersion, parts: &Parts) -> Answer {
     let etag = format!("\"{:X}\"", Sha512::digest(&body));
     let unchanged = parts.headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == etag.as_bytes());
     let answer = if unchanged {
@@ -202,7 +211,7 @@ fn aggregated_answer(document: &Value, version: AggregatedVersion, parts: &Parts
     } else {
         Answer::new(200, version.content_type(), ResponseBody::full(body))
     };
-    Ok(answer.header(ETAG, &etag).header(CACHE_CONTROL, "public").header(VARY, "Accept"))
+    answer.header(ETAG, &etag).header(CACHE_CONTROL, "public").header(VARY, "Accept")
 }
 
 fn reads(parts: &Parts) -> bool {

@@ -18,7 +18,7 @@ use bailiwick_store::{self as store, Expect, KeyRange, KeyValue, Op, RangeReques
 use http::request::Parts;
 use jiff::Timestamp;
 
-use super::{ApiServer, Connection, bearer_of};
+use super::{ApiServer, Connection, bearer_of, store_error};
 use crate::lookup::Loaded;
 use crate::registry::TenantId;
 use crate::tenant::Tenant;
@@ -40,6 +40,23 @@ pub(super) struct Visitor {
     tenant: Option<Arc<Tenant>>,
 }
 
+impl Visitor {
+    /// Who they count as in flow control, whomever they act as inside: seats and queues are the root's, and what a project
+    /// says about users and groups gets nobody out of a queue, or into that of somebody else.
+    pub fn counted(&self, project: &str) -> Arc<UserInfo> {
+        match self.tenant {
+            Some(_) => Arc::new(counted_account(project, &self.user)),
+            None => self.user.clone(),
+        }
+    }
+}
+
+/// A project's own account: no account of the root, and a member of no group that the project could choose.
+fn counted_account(project: &str, account: &UserInfo) -> UserInfo {
+    let groups = [UserInfo::AUTHENTICATED, ACCOUNT_GROUPS].map(str::to_owned).into();
+    UserInfo { name: format!("project:{project}:{}", account.name), groups, ..UserInfo::default() }
+}
+
 impl ApiServer {
     /// Who sends a request to a project.
     pub(super) async fn authenticate_visitor(
@@ -49,8 +66,8 @@ impl ApiServer {
         connection: &Connection,
     ) -> ApiResult<Visitor> {
         if let (Some(tenants), Bearer::Token(token)) = (&self.tenants, bearer_of(parts))
-            && let Found::Active(project) = tenants.find(&self.root, &self.caches, name)
             && UnverifiedToken::parse(token).is_some_and(|token| token.claimed_issuer() == self.project_issuer(name))
+            && let Found::Active(project) = self.find_current(tenants, name).await?
         {
             let tenant = tenants.open(&self.caches, &project).await?;
             let user = account(&tenant, token).await?;
@@ -69,7 +86,11 @@ impl ApiServer {
         let Some(tenants) = &self.tenants else { return Err(ApiError::unknown_path()) };
         let admin = self.root_grants(&user, "admin", name).await;
         let may_use = admin || self.root_grants(&user, "use", name).await;
-        let project = match tenants.find(&self.root, &self.caches, name) {
+        let found = match may_use {
+            true => self.find_current(tenants, name).await?,
+            false => tenants.find(&self.root, &self.caches, name),
+        };
+        let project = match found {
             Found::Active(project) => project,
             Found::Terminating if may_use => return Err(terminating_project(name)),
             Found::Unknown if may_use => return Err(unknown_project(name)),
@@ -84,6 +105,17 @@ impl ApiServer {
             return Ok((tenant, guest));
         }
         Err(stranger(&user, name))
+    }
+
+    /// What is known of a project, also of one that another server has just made: as consistent as reads of objects are.
+    async fn find_current(&self, tenants: &Tenants, name: &str) -> ApiResult<Found> {
+        match tenants.find(&self.root, &self.caches, name) {
+            Found::Unknown => {
+                self.caches.wait_current().await.map_err(|error| store_error(&error))?;
+                Ok(tenants.find(&self.root, &self.caches, name))
+            }
+            found => Ok(found),
+        }
     }
 
     async fn root_grants(&self, user: &UserInfo, verb: &str, name: &str) -> bool {
@@ -218,6 +250,24 @@ mod tests {
         let guest = guest(&account, false);
         assert_eq!(guest.name, "root:system:serviceaccount:kube-system:x");
         assert_eq!(guest.groups, ["root:system:serviceaccounts", "system:authenticated"]);
+    }
+
+    #[test]
+    fn accounts_of_projects_count_as_nobody_of_the_root_and_not_as_each_other() {
+        let account = user(
+            "system:serviceaccount:kube-system:default",
+            &["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"],
+        );
+        let (one, two) = (counted_account("p1", &account), counted_account("p2", &account));
+        assert_eq!(one.name, "project:p1:system:serviceaccount:kube-system:default");
+        assert_eq!(one.groups, ["system:authenticated", "system:serviceaccounts"]);
+        assert_ne!(one.name, two.name);
+    }
+
+    #[test]
+    fn guests_count_as_who_they_are_in_the_root() {
+        let account = user("system:serviceaccount:kube-system:x", &["system:serviceaccounts:kube-system"]);
+        assert_eq!(Visitor { user: account.clone(), tenant: None }.counted("p1"), account);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From a handler's outcome to an HTTP response: headers every answer has, warnings, compression, Status on failure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bailiwick_audit::Auditor;
 use bailiwick_flowcontrol::{Classified, Seat};
@@ -16,6 +17,7 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
+use prometheus_client::metrics::counter::Counter;
 
 use super::audit::{Recorder, Sender};
 use super::{ApiServer, Connection};
@@ -24,7 +26,7 @@ use crate::request_info::RequestInfo;
 use crate::encode::gzip::{GZIP_BYTES_MIN, GzipBody};
 use crate::encode::{Layout, encode_value};
 use crate::handlers::request::Reply;
-use crate::http::ResponseBody;
+use crate::http::{ContainedBody, ResponseBody};
 use crate::tenant::Tenant;
 use bailiwick_machinery::query::Query;
 
@@ -101,6 +103,8 @@ pub struct Exchange {
     pub seat: Option<Seat>,
     /// The request's span, where it is traced.
     pub span: Option<Span>,
+    /// How long the request waited for its turn and for admission webhooks.
+    pub waited: Duration,
 }
 
 impl Exchange {
@@ -125,6 +129,7 @@ impl Exchange {
             classified: None,
             seat: None,
             span: None,
+            waited: Duration::ZERO,
         }
     }
 
@@ -159,8 +164,14 @@ impl Exchange {
         }
     }
 
-    /// The response, complete.
-    pub async fn finish(mut self, outcome: ApiResult<Answer>, parts: &Parts, query: &Query) -> Response<ResponseBody> {
+    /// The response, complete. What is made as it is sent may still panic, which is counted then.
+    pub async fn finish(
+        mut self,
+        outcome: ApiResult<Answer>,
+        parts: &Parts,
+        query: &Query,
+        panics: &Counter,
+    ) -> Response<ResponseBody> {
         let (mut answer, error) = match outcome {
             Ok(answer) => (answer, None),
             Err(error) => (failure(&error, parts, query), Some(error)),
@@ -168,7 +179,11 @@ impl Exchange {
         if let Some(recorder) = self.recorder.take() {
             Box::pin(recorder.answered(&self.audit, &mut answer, error.as_ref())).await;
         }
-        let gzipped = compress(&mut answer, parts).await;
+        if answer.body.is_streamed() {
+            let inner = std::mem::replace(&mut answer.body, ResponseBody::empty());
+            answer.body = ResponseBody::Contained(Box::new(ContainedBody::new(inner, panics.clone())));
+        }
+        let gzipped = compress(&mut answer, parts, query).await;
         if parts.method == Method::HEAD {
             answer.body = ResponseBody::empty();
         }
@@ -229,7 +244,7 @@ fn failure(error: &ApiError, parts: &Parts, query: &Query) -> Answer {
 }
 
 /// Compresses large answers for clients that can read them. Watches are never compressed: each event must leave at once.
-async fn compress(answer: &mut Answer, parts: &Parts) -> bool {
+async fn compress(answer: &mut Answer, parts: &Parts, query: &Query) -> bool {
     let accepts = parts.headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
     if !accepts.is_some_and(|encodings| encodings.split(',').any(|e| e.trim().split(';').next() == Some("gzip"))) {
         return false;
@@ -251,8 +266,11 @@ async fn compress(answer: &mut Answer, parts: &Parts) -> bool {
                     first.extend_from_slice(&data);
                 }
             }
-            // Lists are made here and do not break off.
-            Some(Err(_)) => return false,
+            // Nothing is sent yet, so the client can be told.
+            Some(Err(_)) => {
+                *answer = failure(&ApiError::internal("the server could not serve the request"), parts, query);
+                return false;
+            }
             None => {
                 answer.body = ResponseBody::full(first);
                 return false;

@@ -76,6 +76,55 @@ impl Content {
         }
     }
 
+    /// Whether it is part of the program, so that its lists have keys to merge by in strategic merge patches.
+    pub fn is_native(self) -> bool {
+        self != Self::Thing
+    }
+
+    /// Some members of an object, and directives of strategic merge patches among them.
+    pub fn strategic_patch(self, random: &mut Random) -> Value {
+        let mut patch = self.members(random);
+        let mut metadata = Map::new();
+        for (name, make) in random.some(&STRATEGIC_METADATA, 2) {
+            metadata.insert(name.to_owned(), make(random));
+        }
+        if let Some(members) = patch["metadata"].as_object_mut() {
+            members.append(&mut metadata);
+        }
+        let gone = |key: &str, name: &str| json!({key: name, "$patch": "delete"});
+        match self {
+            Self::Thing => {}
+            Self::ConfigMap if random.chance(3) => patch["data"] = random_directive(random),
+            Self::ConfigMap if random.chance(3) => patch["$retainKeys"] = json!(random.some(&["data", "metadata"], 2)),
+            Self::ConfigMap => {}
+            Self::ServiceAccount => {
+                let name = random.pick(&["x", "y", "z"]);
+                for list in random.some(&["secrets", "imagePullSecrets"], 2) {
+                    match (random.below(3), patch[list].as_array_mut()) {
+                        (0, Some(elements)) => {
+                            elements.retain(|element| element["name"] != name);
+                            elements.push(gone("name", name));
+                        }
+                        (1, Some(elements)) => elements.push(json!({"$patch": "replace"})),
+                        (_, None) => patch[list] = json!([gone("name", name)]),
+                        _ => {
+                            let order: Vec<Value> = ["z", "y", "x"].iter().map(|name| json!({"name": name})).collect();
+                            patch[format!("$setElementOrder/{list}")] = json!(order);
+                        }
+                    }
+                }
+            }
+            Self::Webhooks => {
+                let name = random.pick(&["a.example.com", "b.example.com"]);
+                if let (true, Some(elements)) = (random.chance(2), patch["webhooks"].as_array_mut()) {
+                    elements.retain(|element| element["name"] != name);
+                    elements.push(gone("name", name));
+                }
+            }
+        }
+        patch
+    }
+
     /// Some members of an object, `metadata` among them.
     pub fn members(self, random: &mut Random) -> Value {
         let mut object = match self {
@@ -93,6 +142,13 @@ type Maker = fn(&mut Random) -> Value;
 
 const METADATA: [(&str, Maker); 4] =
     [("labels", text_map), ("annotations", text_map), ("finalizers", finalizers), ("ownerReferences", owners)];
+
+const STRATEGIC_METADATA: [(&str, Maker); 4] = [
+    ("$deleteFromPrimitiveList/finalizers", finalizers),
+    ("$setElementOrder/finalizers", |_| json!(["example.com/c", "example.com/b", "example.com/a"])),
+    ("labels", random_directive),
+    ("annotations", |random| json!({random.pick(&["k", "l"]): null})),
+];
 
 const CONFIG_MAP: [(&str, Maker); 2] = [("data", text_map), ("binaryData", |_| json!({"b": "aGV5"}))];
 
@@ -143,6 +199,17 @@ fn number(random: &mut Random) -> Value {
 
 fn text_map(random: &mut Random) -> Value {
     some_of(&[("k", text as Maker), ("l", text), ("m", text)], 2, random)
+}
+
+/// A map that says what is to become of the one that is there.
+fn random_directive(random: &mut Random) -> Value {
+    let mut map = text_map(random);
+    match random.below(3) {
+        0 => map["$patch"] = json!("replace"),
+        1 => map["$patch"] = json!("delete"),
+        _ => map[random.pick(&["k", "l"])] = Value::Null,
+    }
+    map
 }
 
 fn set(random: &mut Random) -> Value {

@@ -87,7 +87,7 @@ impl Provider {
             server_name: None,
             transport: Transport::HttpsOnly,
             origin: Origin::Operator,
-            location: None,
+            locations: None,
         };
         let fetcher = Fetcher::new(endpoint, FETCH_TIMEOUT, DOCUMENT_BYTES_MAX).map_err(|error| error.to_string())?;
         let not_yet = format!("oidc: authenticator for issuer {:?} is not initialized", issuer.url);

@@ -85,7 +85,7 @@ fn snapshot(reference: &str, cache: Option<&Path>, images: &ImageArgs) -> anyhow
     let path = Path::new(reference);
     if path.is_dir() {
         return Snapshot::of_directory(path).map_err(|error| match &error.location {
-            Some(at) => anyhow!("{error}\n  in {}, line {}", at.path.display(), at.line),
+            Some(_) => anyhow!(error.located()),
             None => anyhow!("{reference}: {error}"),
         });
     }

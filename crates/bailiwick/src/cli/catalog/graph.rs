@@ -35,6 +35,12 @@ pub struct RenderGraph {
 
 pub fn render_graph(args: RenderGraph) -> anyhow::Result<()> {
     let catalog = load_catalog(&args.reference, &args.images)?;
+    if let Some(package) = &args.package_name
+        && !catalog.packages.iter().any(|it| it.name == *package)
+    {
+        // opm draws an empty graph and says nothing.
+        eprintln!("warning: {} has no package {package:?}", args.reference);
+    }
     let text = match args.output {
         GraphOutput::Svg => svg(&catalog, args.package_name.as_deref()),
         GraphOutput::Mermaid => {

@@ -10,11 +10,14 @@ pub struct ImageArgs {
     /// Use plain HTTP for registries.
     #[arg(long)]
     use_http: bool,
+    /// opm's old name of --use-http.
+    #[arg(long, hide = true)]
+    skip_tls: bool,
     /// Do not check the certificates of registries.
     #[arg(long)]
     skip_tls_verify: bool,
     /// A file with the certificate authority of a registry, in PEM.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, alias = "root-ca", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
     /// Where pulled layers are kept [default: the user's cache directory].
     #[arg(long, value_name = "DIR")]
@@ -28,7 +31,13 @@ impl ImageArgs {
             Some(path) => Some(std::fs::read(path).with_context(|| path.display().to_string())?),
             None => None,
         };
-        let options = RegistryOptions { plain_http: self.use_http, skip_tls_verify: self.skip_tls_verify, ca };
+        let options = RegistryOptions {
+            // As in opm, the two that say what is meant go before the old one.
+            plain_http: self.use_http || (self.skip_tls && !self.skip_tls_verify),
+            skip_tls_verify: self.skip_tls_verify,
+            ca,
+            ..RegistryOptions::default()
+        };
         let registry = Registry::new(&options, Credentials::from_environment())?;
         let cache = self.image_cache.as_deref().map_or_else(BlobCache::of_user, BlobCache::new);
         Ok(Images::new(registry, cache))

@@ -11,7 +11,7 @@ use bailiwick_catalog::reference::ImageReference;
 use super::images::ImageArgs;
 
 #[derive(clap::Args)]
-struct Target {
+pub(super) struct Target {
     /// Image names to build, such as `quay.io/me/catalog:main`; may be given several times.
     #[arg(long, short)]
     tag: Vec<String>,
@@ -48,7 +48,7 @@ pub struct BuildBundle {
 }
 
 impl Target {
-    fn labels(&self) -> anyhow::Result<BTreeMap<String, String>> {
+    pub(super) fn labels(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let pairs = self.extra_labels.iter().map(|label| {
             let (key, value) = label.split_once('=').ok_or_else(|| anyhow!("invalid label {label:?}"))?;
             Ok((key.to_owned(), value.to_owned()))
@@ -57,12 +57,16 @@ impl Target {
     }
 
     /// Writes and pushes an image, then says what it is called.
-    fn publish(&self, image: &Image, release: Option<&str>) -> anyhow::Result<()> {
+    pub(super) fn publish(&self, image: &Image, release: Option<&str>) -> anyhow::Result<()> {
         let mut named: Vec<(ImageReference, Vec<String>)> = Vec::new();
         for name in &self.tag {
             let reference = ImageReference::parse(name).map_err(|error| anyhow!("{name}: {error}"))?;
             let tags = match (release, &reference.tag) {
                 (Some(release), None) => vec![release.to_owned(), "latest".to_owned()],
+                (Some(release), Some(tag)) => bail!(
+                    "--tag {name} says {tag:?} and --release says {release:?}: name only the repository, which gets \
+                     {release} and latest"
+                ),
                 (_, Some(tag)) => vec![tag.clone()],
                 (None, None) => vec!["latest".to_owned()],
             };
@@ -71,14 +75,14 @@ impl Target {
         if self.layout.is_none() && !self.push {
             bail!("nothing to do: say where the image goes, --layout <dir> or --push");
         }
+        if self.push && named.is_empty() {
+            bail!("nothing to push: name the image with --tag");
+        }
         if let Some(directory) = &self.layout {
             let tags: Vec<String> = named.iter().flat_map(|(_, tags)| tags.clone()).collect();
             Layout::new(directory).write(image, &tags)?;
         }
         if self.push {
-            if named.is_empty() {
-                bail!("nothing to push: name the image with --tag");
-            }
             let images = self.images.images()?;
             for (reference, tags) in &named {
                 images.push(image, reference, tags)?;
@@ -96,14 +100,17 @@ pub fn build(args: Build) -> anyhow::Result<()> {
             .map_err(|error| anyhow!("--release {release}: not vX.Y.Z: {error}"))?;
     }
     // An image that OLM would refuse helps nobody.
-    validate_directory(&args.directory).map_err(|error| anyhow!("{error}"))?;
+    validate_directory(&args.directory)
+        .map_err(|error| anyhow!("{} is no valid catalog: {}", args.directory.display(), error.located()))?;
     let options = BuildOptions { labels: args.target.labels()? };
     let image = build_catalog(&args.directory, &options).with_context(|| args.directory.display().to_string())?;
     args.target.publish(&image, args.release.as_deref())
 }
 
 pub fn build_bundle(args: BuildBundle) -> anyhow::Result<()> {
-    bailiwick_catalog::bundle::read_directory(&args.directory)?;
+    let content = bailiwick_catalog::bundle::read_directory(&args.directory)
+        .with_context(|| args.directory.display().to_string())?;
+    super::bundle::warn_of(&args.directory.display().to_string(), &content.faults);
     let path = args.directory.join("metadata/annotations.yaml");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let annotations = bailiwick_machinery::yaml::decode(&text).with_context(|| path.display().to_string())?;

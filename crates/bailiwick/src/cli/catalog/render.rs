@@ -1,8 +1,6 @@
 //! `render`, `render-template` and `verify`.
 
-use std::io::Read;
-
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use bailiwick_catalog::bundle::Migration;
 use bailiwick_catalog::fbc::{Catalog, Output, write_catalog};
 use bailiwick_catalog::graph::{GraphOptions, SkippedEdges, mermaid};
@@ -11,6 +9,7 @@ use bailiwick_catalog::template::{TemplateKind, render_template as render_text};
 use bailiwick_catalog::verify::{Verdict, verify as verify_catalog};
 
 use super::images::ImageArgs;
+use super::opm::read_text;
 use super::print;
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -64,8 +63,10 @@ pub fn render(args: Render) -> anyhow::Result<()> {
         allowed: Allowed::Everything,
         migration: migration(args.migrate, &args.migrate_level)?,
         image_template: args.alpha_image_ref_template,
+        warnings: Vec::new(),
     };
     let catalog = renderer.render(&args.references).map_err(|error| anyhow!(error))?;
+    warn(&renderer.warnings);
     print(&write_catalog(&catalog, args.output.into()))
 }
 
@@ -104,43 +105,61 @@ pub fn render_template(args: RenderTemplate) -> anyhow::Result<()> {
             None => bail!("invalid template type {kind:?}, must be one of: [basic semver substitutes]"),
         },
     };
-    let mut text = String::new();
-    if file == "-" {
-        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-    } else {
-        text = std::fs::read_to_string(file).with_context(|| format!("unable to open {file:?}"))?;
-    }
+    let text = read_text(file)?;
+    let place = if file == "-" { "standard input" } else { file };
+    let located = |error: String| anyhow!("{error}\n  in {place}");
     let kind = match kind {
         Some(kind) => kind,
-        None => TemplateKind::detect(&text).map_err(|error| anyhow!("auto-detecting template type: {error}"))?,
+        None => {
+            TemplateKind::detect(&text).map_err(|error| located(format!("auto-detecting template type: {error}")))?
+        }
     };
     let migration = migration(false, &args.migrate_level)?;
     let mut images = args.images.images()?;
     let mut bundles = |image: &str| {
-        let mut renderer =
-            Renderer { images: &mut images, allowed: Allowed::BundleImages, migration, image_template: None };
-        renderer.render(&[image.to_owned()])
+        let mut renderer = Renderer {
+            images: &mut images,
+            allowed: Allowed::BundleImages,
+            migration,
+            image_template: None,
+            warnings: Vec::new(),
+        };
+        let rendered = renderer.render(&[image.to_owned()]);
+        warn(&renderer.warnings);
+        rendered
     };
-    let rendered = render_text(kind, &text, &mut bundles).map_err(|error| anyhow!("rendering template: {error}"))?;
+    let rendered =
+        render_text(kind, &text, &mut bundles).map_err(|error| located(format!("rendering template: {error}")))?;
     for warning in &rendered.warnings {
-        eprintln!("warning: {warning}");
+        eprintln!("warning: {place}: {warning}");
     }
     let text = match args.output {
         TemplateOutput::Json => write_catalog(&rendered.catalog, Output::Json),
         TemplateOutput::Yaml => write_catalog(&rendered.catalog, Output::Yaml),
         TemplateOutput::Mermaid => {
             let options = GraphOptions { skipped: SkippedEdges::Marked, ..GraphOptions::default() };
-            mermaid(&rendered.catalog, &options).map_err(|error| anyhow!("writing output: {error}"))?
+            mermaid(&rendered.catalog, &options).map_err(|error| located(format!("writing output: {error}")))?
         }
     };
     print(&text)
 }
 
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+}
+
 /// A catalog, from a directory or an image.
 pub fn load_catalog(reference: &str, images: &ImageArgs) -> anyhow::Result<Catalog> {
     let mut images = images.images()?;
-    let mut renderer =
-        Renderer { images: &mut images, allowed: Allowed::Catalogs, migration: Migration::None, image_template: None };
+    let mut renderer = Renderer {
+        images: &mut images,
+        allowed: Allowed::Catalogs,
+        migration: Migration::None,
+        image_template: None,
+        warnings: Vec::new(),
+    };
     renderer.render(&[reference.to_owned()]).map_err(|error| anyhow!(error))
 }
 

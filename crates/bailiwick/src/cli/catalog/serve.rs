@@ -27,13 +27,48 @@ pub struct Args {
     #[arg(long)]
     cache_only: bool,
     /// Refuse to start when the index is missing or belongs to another state of the catalog.
-    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    /// Default: with --cache-dir, unless --cache-only.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     cache_enforce_integrity: Option<bool>,
+    /// Say what is served, and by which index.
+    #[arg(long)]
+    debug: bool,
+    /// Write the reason of a failure into this file too [default: /dev/termination-log, where there is one].
+    #[arg(long, short, value_name = "FILE")]
+    termination_log: Option<PathBuf>,
+    /// Not supported: there is no Go runtime to profile.
+    #[arg(long, value_name = "ADDRESS")]
+    pprof_addr: Option<String>,
+    /// Not supported: there is no Go runtime to profile.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pprof_capture_profiles: Option<bool>,
     #[command(flatten)]
     images: ImageArgs,
 }
 
+/// Where Kubernetes looks for a container's last words.
+const TERMINATION_LOG: &str = "/dev/termination-log";
+
 pub fn run(args: Args) -> anyhow::Result<()> {
+    let log = match &args.termination_log {
+        Some(path) => Some(path.clone()),
+        None => Some(PathBuf::from(TERMINATION_LOG)).filter(|path| path.exists()),
+    };
+    let outcome = run_until_stopped(args);
+    if let (Err(error), Some(log)) = (&outcome, log)
+        && let Err(reason) = std::fs::write(&log, format!("{error:#}\n"))
+    {
+        eprintln!("warning: unable to set termination log path: {}: {reason}", log.display());
+    }
+    outcome
+}
+
+fn run_until_stopped(args: Args) -> anyhow::Result<()> {
+    if args.pprof_addr.as_ref().is_some_and(|it| !it.is_empty()) || args.pprof_capture_profiles == Some(true) {
+        eprintln!(
+            "warning: --pprof-addr and --pprof-capture-profiles are not supported: there is no Go runtime to profile"
+        );
+    }
     let temporary;
     let cache: &Path = match &args.cache_dir {
         Some(directory) => directory,
@@ -42,7 +77,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             &temporary
         }
     };
-    let enforce = args.cache_enforce_integrity.unwrap_or(false);
+    let enforce = args.cache_enforce_integrity.unwrap_or(args.cache_dir.is_some() && !args.cache_only);
     if enforce && args.cache_dir.is_none() {
         bail!("--cache-dir must be specified with --cache-enforce-integrity");
     }
@@ -55,7 +90,13 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             // What is asked for is a new index, whatever is there.
             let _ = std::fs::remove_file(&path);
         }
-        let index = open_reference(reference, &path, stale, &mut images).with_context(|| reference.clone())?;
+        let index = open_reference(reference, &path, stale, &mut images).with_context(|| {
+            let hint = "make the index with --cache-only, or let it be made with --cache-enforce-integrity=false";
+            if enforce { format!("{reference}: integrity check failed ({hint})") } else { reference.clone() }
+        })?;
+        if args.debug {
+            eprintln!("{reference}: the index is {}", path.display());
+        }
         if args.cache_dir.is_none() {
             // Open files stay readable.
             let _ = std::fs::remove_file(&path);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use bailiwick_catalog::dockerfile::{DEFAULT_IMAGE, dockerfile};
-use bailiwick_catalog::model::{Model, ValidateError, validate as validate_directory, validate_catalog};
+use bailiwick_catalog::model::{Model, validate as validate_directory, validate_catalog};
 use bailiwick_catalog::serve::{Facts, WhenStale, index_path, open_reference};
 use bailiwick_catalog::{diff as catalog_diff, list as tables};
 use serde_json::json;
@@ -29,17 +29,6 @@ pub struct Validate {
     output: Option<VerdictOutput>,
 }
 
-/// A refusal with the place where it was found.
-fn described(error: &ValidateError) -> String {
-    match error {
-        ValidateError::Load(load) => match &load.location {
-            Some(at) => format!("{}\n  in {}, line {}", load.message, at.path.display(), at.line),
-            None => load.message.clone(),
-        },
-        ValidateError::Invalid(message) => message.clone(),
-    }
-}
-
 pub fn validate(args: &Validate) -> anyhow::Result<()> {
     if !args.directory.is_dir() {
         std::fs::metadata(&args.directory).with_context(|| args.directory.display().to_string())?;
@@ -47,7 +36,7 @@ pub fn validate(args: &Validate) -> anyhow::Result<()> {
     }
     let result = validate_directory(&args.directory);
     let Some(output) = args.output else {
-        return result.map(|_| ()).map_err(|error| anyhow!(described(&error)));
+        return result.map(|_| ()).map_err(|error| anyhow!(error.located()));
     };
     let document = match &result {
         Ok(_) => json!({"passed": true}),
@@ -98,7 +87,7 @@ fn model(args: &ListArgs, facts: Facts) -> anyhow::Result<Model> {
         if path.join("manifests").is_dir() && path.join("metadata").is_dir() {
             bail!("cannot list non-index {:?}", args.reference);
         }
-        return validate_directory(path).map_err(|error| anyhow!(described(&error)));
+        return tables::load(path).map_err(|error| anyhow!(error.located()));
     }
     let catalog = load_catalog(&args.reference, &args.images)?;
     validate_catalog(&catalog).map_err(|error| anyhow!(error))

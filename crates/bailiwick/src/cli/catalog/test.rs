@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use bailiwick_catalog::platform::{Layer, Manifests, Platform, Report, Subject, test as run_layers};
 
+use super::end_to_end;
 use super::images::ImageArgs;
+use super::opm::read_text;
 use super::print;
 use super::render::load_catalog;
 
@@ -47,7 +49,8 @@ pub struct Test {
     /// Take bundles from `<DIR>/<package>/<version>` instead of pulling their images.
     #[arg(long, value_name = "DIR")]
     bundles: Option<PathBuf>,
-    /// Which layers to run; those that need no control plane if none is named.
+    /// Which layers to run; all if none is named. e2e installs and upgrades the operators on control planes that are
+    /// started for that in this process.
     #[arg(long, value_enum)]
     layer: Vec<LayerName>,
     /// What to print.
@@ -64,7 +67,7 @@ pub struct Test {
 }
 
 pub fn run(args: &Test) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(&args.platform).with_context(|| args.platform.display().to_string())?;
+    let text = read_text(&args.platform.display().to_string())?;
     let platform = Platform::parse(&text).with_context(|| args.platform.display().to_string())?;
     if let Some(directory) = args.bundles.as_ref().filter(|it| !it.is_dir()) {
         bail!("--bundles {}: there is no such directory", directory.display());
@@ -75,15 +78,15 @@ pub fn run(args: &Test) -> anyhow::Result<()> {
     let manifests = Manifests::new(Box::new(args.images.images()?), args.bundles.as_deref());
     let mut subject =
         Subject::new(platform, catalog, previous, directory, manifests).map_err(|error| anyhow!(error))?;
-    let layers: Vec<Layer> = if args.layer.is_empty() {
-        vec![Layer::Sanity, Layer::Integration, Layer::Interoperability]
-    } else {
-        Layer::ALL.into_iter().filter(|layer| args.layer.iter().any(|it| Layer::from(*it) == *layer)).collect()
-    };
+    // With what the catalog says about its operators.
+    let platform = subject.platform.clone();
+    let is_wanted = |layer: &Layer| args.layer.is_empty() || args.layer.iter().any(|it| Layer::from(*it) == *layer);
+    let layers: Vec<Layer> = Layer::ALL.into_iter().filter(is_wanted).collect();
+    let mut report = run_layers(&mut subject, &layers);
     if layers.contains(&Layer::EndToEnd) {
-        bail!("the e2e layer is not there yet: it needs operators to be installed on a control plane");
+        let checks = end_to_end::run(&mut subject, &platform)?;
+        report.add(&platform, Layer::EndToEnd, checks);
     }
-    let report = run_layers(&mut subject, &layers);
     publish(args, &report)
 }
 

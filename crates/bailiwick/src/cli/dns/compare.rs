@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use anyhow::Context;
+use bailiwick_domains::check::Check;
 use bailiwick_domains::recursive::{self, Via};
 use bailiwick_domains::report::compare::CompareReport;
 use bailiwick_domains::seams::PublicResolver;
-use bailiwick_domains::wire::{Name, Question, RecordType};
+use bailiwick_domains::wire::{Name, Question, RecordType, show_name, type_text};
 
 use super::Common;
 
@@ -38,6 +39,14 @@ struct What {
     rtype: RecordType,
 }
 
+impl What {
+    fn question(&self) -> Question {
+        Question::new(self.name.clone(), self.rtype)
+    }
+}
+
+const NO_PLACE: &str = "there is no place to ask from";
+
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Channel {
     Udp,
@@ -46,14 +55,14 @@ enum Channel {
 }
 
 pub async fn compare(common: &Common, args: Compare) -> anyhow::Result<()> {
-    let mut resolvers = common.roots()?.resolvers.clone();
-    resolvers.extend(args.resolvers.into_iter().map(recursive::by_address));
     let via = match args.via {
         Channel::Udp => Via::Udp,
         Channel::Tls => Via::Tls,
         Channel::Https => Via::Https,
     };
-    run(common, args.what, &resolvers, via).await
+    let What { name, rtype } = args.what;
+    let name = show_name(&name);
+    common.check(&Check::Compare { name, rtype: type_text(rtype), resolvers: args.resolvers, via }).await
 }
 
 pub async fn doctor(common: &Common, args: Doctor) -> anyhow::Result<()> {
@@ -64,13 +73,7 @@ pub async fn doctor(common: &Common, args: Doctor) -> anyhow::Result<()> {
         .into_iter()
         .map(|address| PublicResolver { name: format!("yours ({address})"), ..recursive::by_address(address) })
         .collect();
-    run(common, args.what, &resolvers, Via::Udp).await
-}
-
-async fn run(common: &Common, what: What, resolvers: &[PublicResolver], via: Via) -> anyhow::Result<()> {
     let places = common.places()?;
-    let question = Question::new(what.name, what.rtype);
-    let report =
-        CompareReport::make(&places, resolvers, &question, via).await.context("there is no place to ask from")?;
+    let report = CompareReport::look_at_caches(&places, &resolvers, &args.what.question()).await.context(NO_PLACE)?;
     common.print(&report, |style| report.text(style))
 }

@@ -1,15 +1,15 @@
 //! `bailiwick dns fqdn`.
 
-use bailiwick_domains::report::fqdn::{Endpoints, FqdnReport};
-use bailiwick_domains::wire::{Name, Question, RecordType};
+use bailiwick_domains::check::Check;
+use bailiwick_domains::report::fqdn::Endpoints;
+use bailiwick_domains::wire::{RecordType, type_text};
 
 use super::Common;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// The name to look at.
-    #[arg(value_parser = super::name)]
-    name: Name,
+    name: String,
     /// The record types to ask for.
     #[arg(value_parser = super::rtype, default_values = ["A", "AAAA"])]
     rtypes: Vec<RecordType>,
@@ -19,13 +19,7 @@ pub struct Args {
 }
 
 pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
-    let places = common.places()?;
-    let asked = args.rtypes.iter().map(|rtype| {
-        let question = Question::new(args.name.clone(), *rtype);
-        let places = &places;
-        let endpoints = if args.no_endpoints { Endpoints::Skip } else { Endpoints::Look };
-        async move { FqdnReport::make(places, &question, endpoints).await }
-    });
-    let reports: Vec<FqdnReport> = futures::future::join_all(asked).await.into_iter().flatten().collect();
-    common.print(&reports, |style| reports.iter().map(|report| report.text(style)).collect::<Vec<_>>().join("\n"))
+    let types = args.rtypes.into_iter().map(type_text).collect();
+    let endpoints = if args.no_endpoints { Endpoints::Skip } else { Endpoints::Look };
+    common.check(&Check::Fqdn { name: args.name, types, endpoints }).await
 }

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use bailiwick_domains::plan::export::{self, Format};
-use bailiwick_domains::plan::{Host, service};
-use bailiwick_domains::report::plan;
+use bailiwick_domains::check::Check;
+use bailiwick_domains::plan::export::Format;
 use bailiwick_domains::toolbox::Target;
 
 use super::Common;
@@ -18,7 +17,7 @@ pub struct Args {
     /// Where to: addresses, or a host name.
     #[arg(long = "to", value_name = "ADDRESS|HOST")]
     targets: Vec<Target>,
-    /// Names and addresses of the Gateways and HTTPRoutes in this file, YAML or JSON.
+    /// Names and addresses of the Gateways and HTTPRoutes in this file, YAML or JSON, and the proofs of the Domains in it.
     #[arg(long, short)]
     filename: Option<PathBuf>,
     /// Look at what is live now, asked of every server, and at what public resolvers still remember.
@@ -38,33 +37,18 @@ enum Export {
 }
 
 pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
-    let toolbox = common.toolbox()?;
-    let mut wishes = match &args.filename {
-        Some(path) => {
-            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            service::wishes(&objects(&text)?)?
-        }
+    let objects = match &args.filename {
+        Some(path) => objects(&std::fs::read_to_string(path).with_context(|| path.display().to_string())?)?,
         None => Vec::new(),
     };
-    if let Some(name) = &args.name {
-        wishes.push(toolbox.wish(Host::parse(name)?, &args.targets).await);
-    }
-    let plans = toolbox.plan(wishes).await.map_err(anyhow::Error::msg)?;
-    let now = toolbox.clock().now();
-    if let Some(form) = args.export {
-        let format = match form {
-            Export::ZoneFile => Format::ZoneFile,
-            Export::Dnscontrol => Format::DnsControl,
-            Export::Octodns => Format::OctoDns,
-            Export::DomainConnect => Format::DomainConnect,
-        };
-        return common.print(&plans, |_| plans.iter().map(|plan| export::export(plan, format)).collect());
-    }
-    if args.analyze {
-        let analyses = futures::future::join_all(plans.iter().map(|plan| toolbox.analyze_with_caches(plan))).await;
-        return common.print(&analyses, |style| analyses.iter().map(|found| plan::analysis(found, style)).collect());
-    }
-    common.print(&plans, |style| plans.iter().map(|planned| plan::plan(planned, now, style)).collect())
+    let export = args.export.map(|form| match form {
+        Export::ZoneFile => Format::ZoneFile,
+        Export::Dnscontrol => Format::DnsControl,
+        Export::Octodns => Format::OctoDns,
+        Export::DomainConnect => Format::DomainConnect,
+    });
+    let targets = args.targets.iter().map(ToString::to_string).collect();
+    common.check(&Check::Plan { name: args.name, targets, objects, analyze: args.analyze, export }).await
 }
 
 /// The documents of a file; lists are taken apart.

@@ -1,7 +1,6 @@
 //! `bailiwick dns scan`.
 
-use bailiwick_domains::name::Subject;
-use bailiwick_domains::report::scan;
+use bailiwick_domains::check::Check;
 
 use super::Common;
 
@@ -12,6 +11,5 @@ pub struct Args {
 }
 
 pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
-    let found = common.toolbox()?.scan(Subject::parse(&args.subject)?).await;
-    common.print(&found, |style| scan::text(&found, style))
+    common.check(&Check::Scan { name: args.subject }).await
 }

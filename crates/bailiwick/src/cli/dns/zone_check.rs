@@ -1,21 +1,23 @@
 //! `bailiwick dns zone-check`.
 
-use bailiwick_domains::report::zone_check;
-use bailiwick_domains::resolve::Run;
+use bailiwick_domains::check::Check;
 use bailiwick_domains::verdict::Severity;
-use bailiwick_domains::wire::Name;
-use bailiwick_domains::zonecheck::{self, MAX_CHECK_QUESTIONS};
 
 use super::Common;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// The zone to check.
-    #[arg(value_parser = super::name)]
-    zone: Name,
+    zone: String,
     /// The least severity that is printed.
     #[arg(long, value_enum, default_value = "notice")]
     level: Level,
+    /// Check as if the parent delegated to this server instead. May be repeated.
+    #[arg(long = "ns", value_name = "NAME[/ADDRESS]")]
+    servers: Vec<String>,
+    /// With --ns: a DS record that the parent would have. May be repeated.
+    #[arg(long = "ds", value_name = "TAG,ALGORITHM,TYPE,DIGEST", requires = "servers")]
+    signers: Vec<String>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -28,16 +30,13 @@ enum Level {
 }
 
 pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
-    let engine = common.engine()?;
-    let run = Run::with_budget(&engine, MAX_CHECK_QUESTIONS);
-    let mut check = zonecheck::check(&run, &args.zone).await;
-    let least = match args.level {
+    let level = match args.level {
         Level::Info => Severity::Info,
         Level::Notice => Severity::Notice,
         Level::Warning => Severity::Warning,
         Level::Error => Severity::Error,
         Level::Critical => Severity::Critical,
     };
-    check.findings.retain(|finding| finding.severity >= least);
-    common.print(&check, |style| zone_check::text(&check, style))
+    let Args { zone: name, servers, signers, .. } = args;
+    common.check(&Check::ZoneCheck { name, level, servers, signers }).await
 }

@@ -85,10 +85,20 @@ fn certificate(path: &Path, now: Timestamp) -> Finding {
     };
     let days = (end - now.as_second()).div_euclid(DAY_SECONDS);
     match days {
+        ..0 if is_renewed(path) => {
+            found(Verdict::Warning, format!("ended {} days ago; renewed at the next start", -days))
+        }
         ..0 => found(Verdict::Failed, format!("ended {} days ago", -days)),
         0..CERTIFICATE_DAYS_MIN => found(Verdict::Warning, format!("ends in {days} days")),
         _ => found(Verdict::Ok, format!("{days} days left")),
     }
+}
+
+/// Whether a start makes a new certificate when this one has ended: it is one of our own, with its key beside it. An
+/// authority without its key keeps a server from starting.
+fn is_renewed(path: &Path) -> bool {
+    let in_pki = path.parent().and_then(Path::file_name).is_some_and(|directory| directory == "pki");
+    in_pki && path.with_extension("key").is_file()
 }
 
 /// A clock that is behind what it once wrote makes tokens and certificates of the past valid again.
@@ -156,9 +166,27 @@ mod tests {
         };
         assert_eq!(verdict(0), Verdict::Ok);
         assert_eq!(verdict(345), Verdict::Warning);
-        assert_eq!(verdict(400), Verdict::Failed);
         std::fs::write(dir.path().join("pki/apiserver.crt"), "nothing").unwrap();
         assert_eq!(verdict(0), Verdict::Failed);
+    }
+
+    #[test]
+    fn certificates_that_have_ended_fail_unless_the_next_start_renews_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let (now, pki) = (Timestamp::now(), dir.path().join("pki"));
+        Pki::ensure(&pki, &ServingNames::default(), now).unwrap();
+        std::fs::copy(pki.join("apiserver.crt"), dir.path().join("front.crt")).unwrap();
+        let then = Timestamp::from_second(now.as_second() + 400 * DAY_SECONDS).unwrap();
+        let found = |name: &str| {
+            let check = format!("certificate {name}.crt");
+            certificates(dir.path(), then).into_iter().find(|finding| finding.check == check).unwrap()
+        };
+        assert_eq!(found("front").verdict, Verdict::Failed, "somebody else's");
+        let own = found("apiserver");
+        assert_eq!(own.verdict, Verdict::Warning);
+        assert!(own.detail.ends_with("renewed at the next start"), "{}", own.detail);
+        Pki::ensure(&pki, &ServingNames::default(), then).unwrap();
+        assert_eq!(found("apiserver").verdict, Verdict::Ok, "as was said");
     }
 
     #[test]

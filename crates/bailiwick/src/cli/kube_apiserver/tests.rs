@@ -93,7 +93,7 @@ fn help_does_not_offer_the_insecure_port_that_envtest_looks_for() {
 #[test]
 fn every_flag_of_upstream_is_known() {
     let Ok(program) = bailiwick_testkit::tools::find("kube-apiserver") else {
-        return println!("skipped: kube-apiserver is not installed (cargo xtask setup --peers)");
+        return bailiwick_testkit::skip("kube-apiserver is not installed: cargo xtask setup --peers");
     };
     let output = std::process::Command::new(program).arg("--help").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

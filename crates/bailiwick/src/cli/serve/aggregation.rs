@@ -15,8 +15,8 @@ pub struct Flags {
     /// The key of --proxy-client-cert-file.
     #[arg(long)]
     proxy_client_key_file: Option<PathBuf>,
-    /// Where a service is that APIServices and webhooks name: namespace/name[:port]=https://host:port. May be given several
-    /// times; namespaces say more in ConfigMaps named bailiwick-service-endpoints.
+    /// Where a service is that APIServices and webhooks name: namespace/name[:port]=https://host:port[,https://host:port…]. May
+    /// be given several times; namespaces say more in ConfigMaps named bailiwick-service-endpoints.
     #[arg(long)]
     service_endpoint: Vec<ServiceEndpoint>,
 }

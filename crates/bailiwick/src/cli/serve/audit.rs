@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use bailiwick::audit::{AuditLog, AuditOptions, AuditStream, AuditWebhook};
 use bailiwick_audit::stream::StreamOptions;
-use bailiwick_audit::{Compress, LogFormat, LogOptions, Mode, Truncation, WebhookOptions};
+use bailiwick_audit::{Buffering, Compress, LogFormat, LogOptions, Mode, Truncation, WebhookOptions};
 
 use crate::cli::duration;
 
@@ -38,6 +38,8 @@ pub struct Flags {
     /// Whether answers wait until their events are written: batch, blocking or blocking-strict.
     #[arg(long, value_enum, default_value = "blocking")]
     audit_log_mode: ModeFlag,
+    #[command(flatten)]
+    log_batch: LogBatchFlags,
     /// Whether events of the log that are too large lose their bodies.
     #[arg(long, default_value_t = false, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     audit_log_truncate_enabled: bool,
@@ -92,6 +94,63 @@ pub struct Flags {
     /// Whether answers wait until their events are in the stream, on disk: batch, blocking or blocking-strict.
     #[arg(long, value_enum, default_value = "blocking")]
     audit_stream_mode: ModeFlag,
+}
+
+/// Only used in batch mode; without any of them the log is written as fast as events come.
+#[derive(clap::Args)]
+#[group(skip)]
+struct LogBatchFlags {
+    /// Events that may wait for the log in batch mode [default: 10000].
+    #[arg(long, allow_hyphen_values = true)]
+    audit_log_batch_buffer_size: Option<i64>,
+    /// Events written to the log at once in batch mode [default: 1].
+    #[arg(long, allow_hyphen_values = true)]
+    audit_log_batch_max_size: Option<i64>,
+    /// How long events wait for a batch to fill [default: 0s].
+    #[arg(long, value_parser = duration::parse)]
+    audit_log_batch_max_wait: Option<Duration>,
+    /// Whether the number of batches per second is limited [default: false].
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    audit_log_batch_throttle_enable: Option<bool>,
+    /// Batches per second.
+    #[arg(long, allow_hyphen_values = true)]
+    audit_log_batch_throttle_qps: Option<f32>,
+    /// Batches at once after a pause.
+    #[arg(long, allow_hyphen_values = true)]
+    audit_log_batch_throttle_burst: Option<i64>,
+}
+
+impl LogBatchFlags {
+    /// How events gather, if something is said about it.
+    fn buffering(&self) -> anyhow::Result<Option<Buffering>> {
+        let said = self.audit_log_batch_buffer_size.is_some()
+            || self.audit_log_batch_max_size.is_some()
+            || self.audit_log_batch_max_wait.is_some()
+            || self.audit_log_batch_throttle_enable.is_some();
+        if !said {
+            return Ok(None);
+        }
+        let default = Buffering::default();
+        let count = |what: &str, value: Option<i64>, default: usize| match value {
+            None => anyhow::Ok(default),
+            Some(value) => {
+                positive("log", what, value as f64)?;
+                Ok(usize::try_from(value).unwrap_or(usize::MAX))
+            }
+        };
+        let buffer_len = count("buffer size", self.audit_log_batch_buffer_size, default.buffer_len)?;
+        let batch_len_max = count("max batch size", self.audit_log_batch_max_size, default.batch_len_max)?;
+        let mut throttle = None;
+        if self.audit_log_batch_throttle_enable == Some(true) {
+            let per_second = self.audit_log_batch_throttle_qps.unwrap_or_default();
+            let burst = self.audit_log_batch_throttle_burst.unwrap_or_default();
+            positive("log", "throttle QPS", per_second.into())?;
+            positive("log", "throttle burst", burst as f64)?;
+            throttle = Some((per_second, u32::try_from(burst).unwrap_or(u32::MAX)));
+        }
+        let batch_wait_max = self.audit_log_batch_max_wait.unwrap_or(default.batch_wait_max);
+        Ok(Some(Buffering { buffer_len, batch_len_max, batch_wait_max, throttle }))
+    }
 }
 
 /// Upstream's limits on events and batches.
@@ -159,7 +218,9 @@ impl Flags {
             self.audit_log_truncate_max_event_size,
             self.audit_log_truncate_max_batch_size,
         )?;
-        Ok(Some(AuditLog { file, mode: self.audit_log_mode.into(), truncation }))
+        let mode = Mode::from(self.audit_log_mode);
+        let buffering = if mode == Mode::Batch { self.log_batch.buffering()? } else { None };
+        Ok(Some(AuditLog { file, mode, buffering, truncation }))
     }
 
     fn webhook(&self) -> anyhow::Result<Option<AuditWebhook>> {
@@ -187,20 +248,21 @@ impl Flags {
     }
 
     fn check_batches(&self) -> anyhow::Result<()> {
-        let positive = |what: &str, value: f64| {
-            if value <= 0.0 {
-                bail!("invalid audit batch webhook {what} {value}, must be a positive number");
-            }
-            Ok(())
-        };
-        positive("buffer size", self.audit_webhook_batch_buffer_size as f64)?;
-        positive("max batch size", self.audit_webhook_batch_max_size as f64)?;
+        positive("webhook", "buffer size", self.audit_webhook_batch_buffer_size as f64)?;
+        positive("webhook", "max batch size", self.audit_webhook_batch_max_size as f64)?;
         if self.audit_webhook_batch_throttle_enable {
-            positive("throttle QPS", self.audit_webhook_batch_throttle_qps.into())?;
-            positive("throttle burst", self.audit_webhook_batch_throttle_burst.into())?;
+            positive("webhook", "throttle QPS", self.audit_webhook_batch_throttle_qps.into())?;
+            positive("webhook", "throttle burst", self.audit_webhook_batch_throttle_burst.into())?;
         }
         Ok(())
     }
+}
+
+fn positive(sink: &str, what: &str, value: f64) -> anyhow::Result<()> {
+    if value <= 0.0 {
+        bail!("invalid audit batch {sink} {what} {value}, must be a positive number");
+    }
+    Ok(())
 }
 
 fn truncation(sink: &str, enabled: bool, event: usize, batch: usize) -> anyhow::Result<Option<Truncation>> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bailiwick::{
-    AuthenticationOptions, CustomSigner, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+    AuthenticationOptions, BootstrapTokenAuth, CustomSigner, FrontProxyOptions, OidcOptions, ServiceAccountOptions,
+    TokenWebhookOptions,
 };
 use bailiwick_auth::authn::Anonymous;
 use bailiwick_auth::authn::front_proxy::FrontProxyHeaders;
@@ -29,6 +30,10 @@ pub struct Flags {
     /// AuthenticationConfiguration file: JWT issuers, and where anonymous requests are served. Followed as it changes.
     #[arg(long)]
     authentication_config: Option<PathBuf>,
+    /// Whether bootstrap tokens, kept in Secrets of type bootstrap.kubernetes.io/token in kube-system, authenticate
+    /// [default: false].
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    enable_bootstrap_token_auth: Option<bool>,
     /// Identifiers of this API that tokens must be meant for; by default the service-account issuers.
     #[arg(long, value_delimiter = ',')]
     api_audiences: Vec<String>,
@@ -163,6 +168,10 @@ impl Flags {
                 signing_key_file: accounts.service_account_signing_key_file.clone(),
                 max_token_expiration: accounts.service_account_max_token_expiration,
                 jwks_uri: accounts.service_account_jwks_uri.clone(),
+            },
+            bootstrap_tokens: match self.enable_bootstrap_token_auth {
+                Some(true) => BootstrapTokenAuth::On,
+                _ => BootstrapTokenAuth::Off,
             },
             oidc: self.oidc.options()?,
             configuration: self.authentication_config.clone(),

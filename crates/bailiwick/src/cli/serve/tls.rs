@@ -1,9 +1,11 @@
 //! The flags of `bailiwick serve` about connections and their protection.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use bailiwick::TlsOptions;
+use bailiwick_auth::pki::ServingName;
 use bailiwick_auth::tls::{Protocols, TlsVersion};
 use bailiwick_server::http::Limits;
 
@@ -25,6 +27,14 @@ pub struct Flags {
     /// Key of the serving certificate.
     #[arg(long, requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
+    /// The address that clients are told to come to, and that our own certificate is for; by default the one listened on, and
+    /// for 0.0.0.0 and :: the one towards the default route.
+    #[arg(long)]
+    advertise_address: Option<IpAddr>,
+    /// A further name or address that our own serving certificate is for; may be repeated. The certificate is made anew when
+    /// it lacks one.
+    #[arg(long, value_name = "NAME|IP")]
+    tls_san: Vec<ServingName>,
     /// The oldest version of TLS that clients may speak.
     #[arg(long, value_enum, default_value = "VersionTLS12")]
     tls_min_version: Version,
@@ -51,6 +61,9 @@ impl Flags {
         };
         Ok(TlsOptions {
             serving_certificate: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()),
+            // As upstream: all addresses are no advice.
+            advertise_address: self.advertise_address.filter(|ip| !ip.is_unspecified()),
+            further_names: self.tls_san.clone(),
             protocols: Protocols::new(min_version, &self.tls_cipher_suites).context("--tls-cipher-suites")?,
             strict_transport_security_directives: self.strict_transport_security_directives.clone(),
             ..TlsOptions::default()

@@ -94,6 +94,22 @@ fn an_owner_is_forgotten_with_its_last_dependent() {
 }
 
 #[test]
+fn what_many_dependents_took_is_given_back_when_they_are_gone() {
+    let mut graph = Graph::default();
+    let names: Vec<String> = (0..20_000).map(|number| format!("d{number}")).collect();
+    for name in &names {
+        present(&mut graph, &map(name, &["owner"]));
+    }
+    let owner = graph.node("owner").expect("named by all");
+    assert!(graph.dependents("owner").all(|node| Arc::ptr_eq(&node.owners[0].name, &owner.identity.name)));
+    for name in &names {
+        gone(&mut graph, name);
+    }
+    assert!(graph.is_empty());
+    assert!(graph.nodes.capacity() <= 2 * PLACES_MIN, "{}", graph.nodes.capacity());
+}
+
+#[test]
 fn foreground_deletion_looks_at_dependents_and_again_at_the_owner_when_one_is_gone() {
     let mut graph = Graph::default();
     present(&mut graph, &map("blocking", &["!owner"]));

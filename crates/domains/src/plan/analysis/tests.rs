@@ -12,12 +12,16 @@ fn now() -> Timestamp {
 }
 
 fn plan(host: &str, aim: Aim) -> Plan {
-    let zone = ZoneFacts {
-        zone: name("example.com"),
-        provider: detect(&[name("ns1.digitalocean.com")], &[]),
-        negative_ttl: 900,
-    };
-    Plan::new(zone, &[Wish { host: Host::parse(host).expect("a host"), aim }], now())
+    plan_at("ns1.digitalocean.com", &[wish(host, aim)])
+}
+
+fn plan_at(nameserver: &str, wishes: &[Wish]) -> Plan {
+    let provider = detect(&[name(nameserver)], &[]);
+    Plan::new(ZoneFacts { zone: name("example.com"), provider, negative_ttl: 900 }, wishes, now())
+}
+
+fn wish(host: &str, aim: Aim) -> Wish {
+    Wish { host: Host::parse(host).expect("a host"), aim }
 }
 
 fn to_address(host: &str) -> Plan {
@@ -47,6 +51,7 @@ fn seen(asked: &str, kind: RecordKind, servers: &[&[(RecordKind, RecordValue)]])
         server: name(&format!("ns{}.example.net", number + 1)),
         address: "192.0.2.1".parse().expect("an address"),
         said: said(records),
+        serial: None,
         packet_sha256: None,
     };
     Survey {
@@ -56,7 +61,9 @@ fn seen(asked: &str, kind: RecordKind, servers: &[&[(RecordKind, RecordValue)]])
         zone: name("example.com"),
         nameservers: Vec::new(),
         delegation_ttl: None,
+        delegation_signers: None,
         soa: None,
+        wrong_glue: Vec::new(),
         security: Security::Insecure,
         answers: servers.iter().enumerate().map(answer).collect(),
     }
@@ -167,4 +174,117 @@ fn wildcards_are_asked_for_by_a_name_that_nobody_has() {
     let plan = to_address("*.example.com");
     let asked = questions(&plan);
     assert_eq!(asked[0].0.as_str(), "bailiwick-wildcard-probe.example.com");
+}
+
+/// Providers that serve the target's addresses at the root of a zone: by a type of their own, and for a CNAME.
+const ALIAS: &str = "ns1.dnsimple.com";
+const FLATTENING: &str = "ada.ns.cloudflare.com";
+
+/// The root of the zone to a host with an IPv4 and an IPv6 address.
+fn root_to_host() -> Wish {
+    let addresses = ["203.0.113.7", "2001:db8::7"].map(|text| text.parse().expect("an address")).to_vec();
+    wish("example.com", Aim::Host { name: name("gw.platform.net"), addresses })
+}
+
+/// What the one server has at the root, with the zone's own mail.
+fn root_with(addresses: &[&str]) -> Vec<Survey> {
+    let kind_of = |text: &str| if text.contains(':') { RecordKind::Aaaa } else { RecordKind::A };
+    let of = |kind: RecordKind| {
+        let here = addresses.iter().filter(|text| kind_of(text) == kind);
+        let records: Vec<(RecordKind, RecordValue)> = here.map(|text| (kind, address(text))).collect();
+        seen("example.com", kind, &[records.as_slice()])
+    };
+    let mail: &[(RecordKind, RecordValue)] = &[(RecordKind::Mx, RecordValue::Other("10 mail.example.com.".into()))];
+    let texts: &[(RecordKind, RecordValue)] = &[(RecordKind::Txt, RecordValue::Text(vec!["v=spf1 -all".into()]))];
+    vec![
+        seen("example.com", RecordKind::Cname, &[&[]]),
+        of(RecordKind::A),
+        of(RecordKind::Aaaa),
+        seen("example.com", RecordKind::Mx, &[mail]),
+        seen("example.com", RecordKind::Txt, &[texts]),
+    ]
+}
+
+#[test]
+fn the_root_matches_when_the_targets_addresses_are_served_there() {
+    for provider in [ALIAS, FLATTENING] {
+        let plan = plan_at(provider, &[root_to_host()]);
+        for served in [&["203.0.113.7", "2001:db8::7"][..], &["203.0.113.7"], &["2001:db8::7"]] {
+            let live = Live { surveys: root_with(served), cached: vec![] };
+            let analysis = analyze(&plan, &live, now());
+            assert_eq!(analysis.records[0].state, State::Match, "{provider}: {served:?}");
+            assert!(analysis.is_done(), "{provider}: {:?}", analysis.extras);
+        }
+    }
+}
+
+#[test]
+fn an_old_address_at_the_root_is_wrong_and_beside_a_right_one_extra() {
+    for (provider, kind) in [(ALIAS, "ALIAS"), (FLATTENING, "CNAME")] {
+        let plan = plan_at(provider, &[root_to_host()]);
+        let (state, notes) = one(&plan, root_with(&["198.51.100.1"]), vec![]);
+        assert_eq!(state, State::Wrong { found: "A 198.51.100.1".into() }, "{provider}");
+        assert_eq!(
+            notes,
+            [format!(
+                "gw.platform.net has 203.0.113.7, 2001:db8::7 now: make the {kind} record, and remove what stands there"
+            )]
+        );
+        for parked in ["198.51.100.1", "2001:db8::99"] {
+            let live = Live { surveys: root_with(&["203.0.113.7", parked]), cached: vec![] };
+            let analysis = analyze(&plan, &live, now());
+            assert_eq!(analysis.records[0].state, State::Match, "{provider}");
+            assert_eq!(analysis.extras.iter().map(|extra| extra.value.as_str()).collect::<Vec<_>>(), [parked]);
+        }
+        assert_eq!(one(&plan, root_with(&[]), vec![]).0, State::Missing, "{provider}: its mail is not in the way");
+    }
+}
+
+#[test]
+fn nothing_is_said_of_the_root_when_the_targets_addresses_are_not_known() {
+    let lost = wish("example.com", Aim::Host { name: name("gw.platform.net"), addresses: Vec::new() });
+    for provider in [ALIAS, FLATTENING] {
+        let mut plan = plan_at(provider, std::slice::from_ref(&lost));
+        let surveys = root_with(&["198.51.100.1"]);
+        plan.meet(std::slice::from_ref(&lost), &surveys, now());
+        assert!(plan.changes.is_empty() && plan.notes.iter().any(|note| note.contains("cannot be told")), "{plan:?}");
+        let (state, notes) = one(&plan, surveys, vec![]);
+        assert_eq!(state, State::Unknown);
+        assert_eq!(
+            notes,
+            ["gw.platform.net has no addresses that could be found: those of example.com cannot be compared"]
+        );
+    }
+}
+
+#[test]
+fn a_root_that_is_done_gets_no_schedule_and_an_old_one_gets_its_own() {
+    for provider in [ALIAS, FLATTENING] {
+        let wishes = [root_to_host()];
+        let mut done = plan_at(provider, &wishes);
+        done.meet(&wishes, &root_with(&["203.0.113.7", "2001:db8::7"]), now());
+        assert!(done.changes.is_empty() && done.schedule.steps.is_empty(), "{provider}: {done:?}");
+        assert!(done.notes.iter().any(|note| note.ends_with("as planned already")), "{provider}: {:?}", done.notes);
+        let mut old = plan_at(provider, &wishes);
+        old.meet(&wishes, &root_with(&["198.51.100.1"]), now());
+        assert_eq!(old.changes[0].found, ["A 198.51.100.1"], "{provider}");
+        assert!(old.refusals.is_empty(), "{provider}: mail stays where it is: {:?}", old.refusals);
+    }
+}
+
+#[test]
+fn resolvers_are_asked_for_the_addresses_that_the_root_serves() {
+    let plan = plan_at(FLATTENING, &[root_to_host()]);
+    let surveys = || root_with(&["203.0.113.7", "2001:db8::7"]);
+    let live = Live { surveys: surveys(), cached: vec![] };
+    let asked = live_now(&analyze(&plan, &live, now()));
+    assert_eq!(asked, [(name("example.com"), RecordKind::A), (name("example.com"), RecordKind::Aaaa)]);
+    let old = Cached {
+        resolver: "Google".into(),
+        name: name("example.com"),
+        kind: RecordKind::A,
+        values: vec![address("198.51.100.1")],
+        ttl_left: 60,
+    };
+    assert!(matches!(one(&plan, surveys(), vec![old]).0, State::BlockedByCache { .. }));
 }

@@ -48,6 +48,7 @@ fn look(from: &str, place: Place, said: &[Said]) -> Look {
         server: name(&format!("ns{}.example.net", number + 1)),
         address: format!("192.0.2.{}", number + 1).parse().expect("an address"),
         said: said.clone(),
+        serial: None,
         packet_sha256: Some(format!("{number}")),
     };
     let soa = Soa {
@@ -68,7 +69,9 @@ fn look(from: &str, place: Place, said: &[Said]) -> Look {
         zone: name("example.com"),
         nameservers: Vec::new(),
         delegation_ttl: None,
+        delegation_signers: None,
         soa: Some(soa),
+        wrong_glue: Vec::new(),
         security: Security::Insecure,
         answers: said.iter().enumerate().map(answer).collect(),
     };
@@ -115,6 +118,74 @@ fn a_delegation_to_another_accounts_token_is_none() {
           delete it and make a TXT record"
         ]
     );
+}
+
+/// The domain as its parent delegates it, seen from a place; its own servers say this.
+fn delegated_to(from: &str, nameservers: &[&str], said: &[Said]) -> Look {
+    let mut look = look(from, Place::Apex, said);
+    if let Ok(survey) = &mut look.seen {
+        survey.nameservers = nameservers.iter().map(|server| name(server)).collect();
+    }
+    look
+}
+
+fn with_nameservers(looks: &[Look]) -> Verdict {
+    let challenge = Challenge { nameserver_zone: Some(name("ns.bailiwick.example")), ..challenge() };
+    decide(&challenge, looks, now())
+}
+
+#[test]
+fn a_delegation_to_the_tokens_nameserver_is_proof_whether_that_answers_or_not() {
+    let ours = format!("{TOKEN}.ns.bailiwick.example");
+    let silent = Said::Nothing("no answer within 2 seconds".into());
+    let looks =
+        ["fra", "iad"].map(|from| delegated_to(from, &["ns1.example.net", &ours], std::slice::from_ref(&silent)));
+    let verdict = with_nameservers(&looks);
+    assert_eq!(verdict.outcome, Outcome::Verified(Method::DnsNameserver));
+    assert_eq!(verdict.findings[0].sentence(), format!("example.com is delegated to {ours}, seen from 2 places"));
+    assert_eq!(verdict.evidence.delegations.iter().filter(|seen| seen.has_proof).count(), 2);
+    // Where no such zone is run, it is nothing.
+    assert_eq!(told(&looks).0, Outcome::Pending);
+}
+
+#[test]
+fn a_delegation_that_proves_nothing_is_told() {
+    let another = with_nameservers(&[delegated_to("here", &["someoneelse.ns.bailiwick.example"], &[Said::NoData])]);
+    assert_eq!(another.outcome, Outcome::Pending);
+    assert_eq!(
+        another.findings[0].sentence(),
+        format!(
+            "example.com is delegated to someoneelse.ns.bailiwick.example and should be to {TOKEN}.ns.bailiwick.example: that is \
+             the nameserver of another token"
+        )
+    );
+    let ours = format!("{TOKEN}.ns.bailiwick.example");
+    let with = delegated_to("fra", &[&ours], &[Said::NoData]);
+    let without = delegated_to("iad", &["ns1.example.net"], &[Said::NoData]);
+    let partial = with_nameservers(&[with, without]);
+    assert_eq!(partial.outcome, Outcome::Pending);
+    assert_eq!(
+        partial.findings[0].sentence(),
+        "seen from fra, not from iad: the servers answer differently depending on who asks"
+    );
+    let mut bogus = delegated_to("here", &[&ours], &[Said::NoData]);
+    if let Ok(survey) = &mut bogus.seen {
+        survey.security = Security::Bogus;
+    }
+    assert_eq!(with_nameservers(&[bogus]).outcome, Outcome::Pending);
+}
+
+#[test]
+fn a_name_inside_its_parents_zone_is_not_delegated_and_a_silent_parent_says_nothing() {
+    let above = |said: Said| {
+        let mut look = delegated_to("here", &["ns1.example.net"], &[said]);
+        if let Ok(survey) = &mut look.seen {
+            survey.zone = name("com");
+        }
+        with_nameservers(&[look]).evidence.shows_absence(Method::DnsNameserver)
+    };
+    assert!(above(Said::NoSuchName));
+    assert!(!above(Said::Nothing("no answer within 2 seconds".into())));
 }
 
 #[test]
@@ -228,6 +299,34 @@ fn an_old_token_proves_nothing_however_right_it_is() {
 }
 
 #[test]
+fn a_held_proof_stands_for_as_long_as_its_record_does() {
+    let looks = [look("here", Place::Challenge, &[txt(TOKEN)])];
+    for days in [7, 30, 400] {
+        let later = now().checked_add(jiff::SignedDuration::from_hours(days * 24)).expect("a time");
+        let verdict = decide(&challenge().of_held_proof(), &looks, later);
+        assert_eq!(verdict.outcome, Outcome::Verified(Method::DnsTxt), "day {days}");
+    }
+    let gone = [look("here", Place::Challenge, &[Said::NoSuchName])];
+    assert_eq!(decide(&challenge().of_held_proof(), &gone, now()).outcome, Outcome::Pending);
+}
+
+#[test]
+fn absence_is_what_servers_say_at_each_name_and_silence_is_none() {
+    let silent = || Said::Nothing("no answer within 2 seconds".into());
+    let shows = |at_challenge: &[Said], at_apex: &[Said]| {
+        let looks = [look("here", Place::Challenge, at_challenge), look("here", Place::Apex, at_apex)];
+        decide(&challenge(), &looks, now()).evidence.shows_absence(Method::DnsTxt)
+    };
+    assert!(shows(&[Said::NoSuchName, silent()], &[Said::NoData, Said::NoData]));
+    assert!(!shows(&[silent(), silent()], &[silent(), silent()]));
+    assert!(!shows(&[silent(), silent()], &[Said::NoData, silent()]), "it may still be where nobody answered");
+    assert!(
+        !shows(&[txt(TOKEN), silent(), silent()], &[Said::NoData, silent(), silent()]),
+        "one has it, none denies it"
+    );
+}
+
+#[test]
 fn evidence_names_every_server_and_its_packet() {
     let verdict = decide(&challenge(), &[look("fra", Place::Challenge, &[txt(TOKEN), Said::NoData])], now());
     let answers: Vec<(String, bool, Option<String>)> = verdict
@@ -240,4 +339,14 @@ fn evidence_names_every_server_and_its_packet() {
         answers,
         [("ns1.example.net".into(), true, Some("0".into())), ("ns2.example.net".into(), false, Some("1".into()))]
     );
+}
+
+#[test]
+fn a_giant_record_is_repeated_by_its_beginning() {
+    let giant = format!("{TOKEN} {}", "x".repeat(60_000));
+    let verdict = decide(&challenge(), &[look("here", Place::Challenge, &[txt(&giant)])], now());
+    let Some(Finding::NearlyRight { seen, .. }) = verdict.findings.first() else {
+        panic!("{:?}", verdict.findings);
+    };
+    assert!(seen.len() <= crate::quote::QUOTED_BYTES_MAX && seen.starts_with(TOKEN), "{}", seen.len());
 }

@@ -1,5 +1,5 @@
-//! A key service for tests: KMS v2 on a unix socket. It seals by XOR with its key's name, which is all that tests need:
-//! that what one key sealed another does not open.
+//! A key service (KMS v2 on a unix socket) for tests of encryption at rest. It seals by XOR with its key's name, which is all
+//! that tests need: that what one key sealed another does not open.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -48,21 +48,26 @@ struct EncryptResponse {
 
 /// What the service does, changeable while it runs.
 #[derive(Clone, Debug)]
-pub struct Behaviour {
+pub struct KmsBehaviour {
+    /// The key it seals with, and tells in `Status`.
     pub key_id: String,
+    /// What `Status` says; `ok` for healthy.
     pub healthz: String,
     /// Calls of Encrypt and Decrypt so far.
     pub calls: usize,
+    /// Keys that it no longer opens anything with.
+    pub destroyed: Vec<String>,
 }
 
 /// A running service.
 #[derive(Clone)]
-pub struct Plugin(pub Arc<Mutex<Behaviour>>);
+pub struct KmsPlugin(pub Arc<Mutex<KmsBehaviour>>);
 
-impl Plugin {
+impl KmsPlugin {
     /// Serves on `socket` until the runtime ends.
     pub fn start(socket: &Path, key_id: &str) -> Self {
-        let behaviour = Behaviour { key_id: key_id.to_owned(), healthz: "ok".to_owned(), calls: 0 };
+        let behaviour =
+            KmsBehaviour { key_id: key_id.to_owned(), healthz: "ok".to_owned(), calls: 0, destroyed: Vec::new() };
         let plugin = Self(Arc::new(Mutex::new(behaviour)));
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket).expect("bound");
@@ -79,8 +84,14 @@ impl Plugin {
         plugin
     }
 
+    /// Changes what it does.
+    pub fn change(&self, change: impl FnOnce(&mut KmsBehaviour)) {
+        change(&mut self.0.lock().expect("unpoisoned"));
+    }
+
+    /// Seals with this key from now on.
     pub fn set_key(&self, key_id: &str) {
-        self.0.lock().expect("unpoisoned").key_id = key_id.to_owned();
+        self.change(|behaviour| key_id.clone_into(&mut behaviour.key_id));
     }
 
     async fn answer(
@@ -116,6 +127,7 @@ impl Plugin {
                 let annotations = HashMap::from([("version.kms.example".to_owned(), b"1".to_vec())]);
                 (EncryptResponse { ciphertext, key_id, annotations }.encode_to_vec(), "0")
             }
+            "Decrypt" if behaviour.destroyed.contains(&data.third) => (Vec::new(), "5"),
             "Decrypt" => {
                 behaviour.calls += 1;
                 let bytes = mixed(&data.bytes, &data.third);

@@ -1,0 +1,6 @@
+//! CustomResourceDefinitions on a whole control plane: a change holds for the very next request, and definitions that mean
+//! harm are served within limits.
+
+mod changes;
+mod hostile;
+mod plane;

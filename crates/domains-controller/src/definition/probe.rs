@@ -1,0 +1,66 @@
+//! The definition of `DomainProbe`: a piece of work for one agent, made by the controller and removed when it is answered.
+
+use serde_json::{Value, json};
+
+use bailiwick_domains::probe::{EVIDENCE_BYTES_MAX, QUESTIONS_MAX};
+
+use super::{GROUP, VERSION, column, date};
+
+/// The CustomResourceDefinition of `DomainProbe`.
+pub fn probe_definition() -> Value {
+    let question = json!({
+        "type": "object",
+        "required": ["kind", "name", "record"],
+        "properties": {
+            "kind": {"type": "string", "enum": ["survey", "look"]},
+            "name": {"type": "string", "minLength": 1, "maxLength": 253},
+            "record": {"type": "string", "minLength": 1, "maxLength": 16},
+        },
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("domainprobes.{GROUP}")},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "domainprobes", "singular": "domainprobe", "kind": "DomainProbe", "listKind": "DomainProbeList"},
+            "versions": [{
+                "name": VERSION, "served": true, "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    column("Agent", "string", ".spec.agent"),
+                    column("Answered", "date", ".status.answeredAt"),
+                    column("Age", "date", ".metadata.creationTimestamp"),
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "description": "DomainProbe is a piece of work for an agent at a vantage point.",
+                    "required": ["spec"],
+                    "properties": {
+                        "spec": {
+                            "type": "object",
+                            "required": ["agent", "questions", "deadline"],
+                            "properties": {
+                                "agent": {"type": "string", "minLength": 1, "maxLength": 63, "description": "Whose work it is."},
+                                "questions": {"type": "array", "minItems": 1, "maxItems": QUESTIONS_MAX, "items": question},
+                                "deadline": date("An answer later than this is not waited for."),
+                            },
+                            "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "a probe cannot be changed"}],
+                        },
+                        "status": {
+                            "type": "object",
+                            "properties": {
+                                "answeredAt": date("When the agent answered."),
+                                "evidence": {
+                                    "type": "string", "maxLength": EVIDENCE_BYTES_MAX,
+                                    "description": "What it found: JSON, one element for each question.",
+                                },
+                            },
+                        },
+                    },
+                }},
+            }],
+        },
+    })
+}

@@ -1,0 +1,210 @@
+//! Follows domains and checks wherever they are: a metadata watch for each type in the root, and one stream for all projects.
+//! Only names are taken from it; whoever works on an object reads it then.
+
+use std::time::Duration;
+
+use bailiwick_controllers::plane::Plane;
+use futures::{StreamExt, TryStreamExt};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ApiResource, DynamicObject};
+use kube::client::Body;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Api, Client};
+use serde::Deserialize;
+
+use crate::Error;
+use crate::definition::GROUP;
+
+/// Where the server tells what happens in all projects.
+const PROJECTS_PATH: &str = "/projects/*/metadata?watch=true";
+/// Before an interrupted stream is asked for again.
+const RECONNECT: Duration = Duration::from_millis(500);
+/// Before a server without projects is asked again.
+const WITHOUT_PROJECTS: Duration = Duration::from_secs(600);
+/// The longest line taken: metadata has a limit on the server, and this is far above it.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// What is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    Domain,
+    Check,
+}
+
+/// Whether the object is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Present,
+    Gone,
+}
+
+/// Whoever is told. Called between two reads of a stream, so it must be quick.
+pub(crate) trait Observer: Sync {
+    fn saw(&self, what: Followed, plane: &Plane, meta: &ObjectMeta, presence: Presence);
+}
+
+/// Follows one type in the root, for ever.
+pub(crate) async fn root(client: &Client, resource: &ApiResource, what: Followed, observer: &impl Observer) {
+    let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), resource);
+    let mut events = watch(api, watcher::Config::default()).default_backoff().boxed();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                observer.saw(what, &Plane::ROOT, &object.metadata, Presence::Present);
+            }
+            Ok(Event::Delete(object)) => observer.saw(what, &Plane::ROOT, &object.metadata, Presence::Gone),
+            Ok(Event::Init | Event::InitDone) => {}
+            Err(error) => tracing::debug!(%error, ?what, "a watch was interrupted"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: &'a str,
+    #[serde(default, borrow)]
+    project: &'a str,
+    #[serde(default, borrow)]
+    group: &'a str,
+    #[serde(default, borrow)]
+    resource: &'a str,
+    object: Object,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    #[serde(default)]
+    metadata: ObjectMeta,
+}
+
+/// Follows both types in all projects, for ever.
+pub(crate) async fn projects(client: &Client, observer: &impl Observer) {
+    let mut revision = None;
+    loop {
+        let wait = match follow_once(client, &mut revision, observer).await {
+            Ok(Ended::Interrupted) => RECONNECT,
+            Ok(Ended::NoProjects) => WITHOUT_PROJECTS,
+            Err(error) => {
+                tracing::debug!(%error, "the stream of projects was interrupted");
+                RECONNECT
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// How a stream ended.
+enum Ended {
+    Interrupted,
+    /// The server has none.
+    NoProjects,
+}
+
+async fn follow_once(client: &Client, revision: &mut Option<String>, observer: &impl Observer) -> Result<Ended, Error> {
+    let path = match &revision {
+        Some(revision) => format!("{PROJECTS_PATH}&resourceVersion={revision}"),
+        None => PROJECTS_PATH.to_owned(),
+    };
+    let request = Request::get(path).body(Body::empty()).map_err(kube::Error::HttpError)?;
+    let response = client.send(request).await?;
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => return Ok(Ended::NoProjects),
+        status => {
+            *revision = None;
+            return Err(Error::Stream(format!("{PROJECTS_PATH}: {status}")));
+        }
+    }
+    let mut frames = response.into_body().into_data_stream();
+    let mut buffer: Vec<u8> = Vec::new();
+    while let Some(frame) = frames.try_next().await? {
+        buffer.extend_from_slice(&frame);
+        let mut start = 0;
+        while let Some(end) = buffer.iter().skip(start).position(|byte| *byte == b'\n') {
+            let line = buffer.get(start..start + end).unwrap_or_default();
+            start += end + 1;
+            take(line, revision, observer)?;
+        }
+        buffer.drain(..start);
+        if buffer.len() > LINE_BYTES_MAX {
+            return Err(Error::Stream("a line of the stream is too long".to_owned()));
+        }
+    }
+    Ok(Ended::Interrupted)
+}
+
+/// Whether a line can be about our types, or about the stream itself; most are not, and are not parsed.
+fn concerns(line: &[u8]) -> bool {
+    let has = |text: &[u8]| line.windows(text.len()).any(|window| window == text);
+    let head = line.get(..64).unwrap_or(line);
+    let is_object = head.windows(5).any(|window| matches!(window, b"ADDED" | b"ETED\"" | b"MODIF"));
+    !is_object || has(GROUP.as_bytes())
+}
+
+fn take(line: &[u8], revision: &mut Option<String>, observer: &impl Observer) -> Result<(), Error> {
+    if !concerns(line) {
+        return Ok(());
+    }
+    let line: Line<'_> =
+        serde_json::from_slice(line).map_err(|error| Error::Stream(format!("unreadable line: {error}")))?;
+    let presence = match line.kind {
+        "ADDED" | "MODIFIED" => Presence::Present,
+        "DELETED" => Presence::Gone,
+        "BOOKMARK" => {
+            *revision = line.object.metadata.resource_version;
+            return Ok(());
+        }
+        _ => {
+            // The place to go on from is gone: everything is told anew.
+            *revision = None;
+            return Err(Error::Stream("the stream begins anew".to_owned()));
+        }
+    };
+    let what = match (line.group, line.resource) {
+        (GROUP, "domains") => Followed::Domain,
+        (GROUP, "domainchecks") => Followed::Check,
+        _ => return Ok(()),
+    };
+    observer.saw(what, &Plane::project(line.project), &line.object.metadata, presence);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<String>>);
+
+    impl Observer for Seen {
+        fn saw(&self, what: Followed, plane: &Plane, meta: &ObjectMeta, presence: Presence) {
+            let name = meta.name.clone().unwrap_or_default();
+            self.0.lock().expect("no panic").push(format!("{what:?} {plane:?} {name} {presence:?}"));
+        }
+    }
+
+    #[test]
+    fn lines_about_our_types_are_taken_and_others_passed_over() {
+        let (seen, mut revision) = (Seen::default(), None);
+        let lines = [
+            r#"{"type":"ADDED","project":"shop","group":"datumapis.com","resource":"domains","object":{"kind":"Domain","apiVersion":"datumapis.com/v1alpha","metadata":{"name":"a","namespace":"default"}}}"#,
+            r#"{"type":"ADDED","project":"shop","group":"","resource":"configmaps","object":{"metadata":{"name":"b"}}}"#,
+            r#"{"type":"DELETED","project":"shop","group":"datumapis.com","resource":"domainchecks","object":{"metadata":{"name":"c"}}}"#,
+            r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"17"}}}"#,
+        ];
+        for line in lines {
+            take(line.as_bytes(), &mut revision, &seen).expect("a line");
+        }
+        assert_eq!(*seen.0.lock().expect("no panic"), ["Domain shop a Present", "Check shop c Gone"]);
+        assert_eq!(revision.as_deref(), Some("17"));
+        let gone = r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
+        assert!(take(gone.as_bytes(), &mut revision, &seen).is_err() && revision.is_none());
+    }
+}

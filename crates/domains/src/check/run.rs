@@ -1,0 +1,149 @@
+//! Runs a check.
+
+use super::{Check, CheckError, LIST_MAX, Report, Signatures, TYPES_MAX};
+use crate::dnssec;
+use crate::name::{DomainName, Subject};
+use crate::plan::{Host, service};
+use crate::probe::{RemotePlaces, parse_type};
+use crate::recursive;
+use crate::report::compare::CompareReport;
+use crate::report::fqdn::FqdnReport;
+use crate::report::trace::TraceReport;
+use crate::resolve::{Run, Thoroughness};
+use crate::toolbox::{Target, Toolbox};
+use crate::verification::Challenge;
+use crate::verification::challenge::system_random;
+use crate::wire::{Name, Question, parse_name};
+use crate::zonecheck::{self, MAX_CHECK_QUESTIONS, Undelegated};
+
+/// Runs a check with `toolbox`; what can be seen from other places too is asked of `remote`.
+pub async fn run(check: &Check, toolbox: &Toolbox, remote: &dyn RemotePlaces) -> Result<Report, CheckError> {
+    match check {
+        Check::Scan { name } => {
+            let subject = Subject::parse(name).map_err(arguments)?;
+            Ok(Report::Scan(Box::new(toolbox.scan(subject).await)))
+        }
+        Check::Verify { .. } => verify(check, toolbox, remote).await,
+        Check::Plan { .. } => plan(check, toolbox).await,
+        Check::Fqdn { name, types, endpoints } => {
+            within("types", types.len(), TYPES_MAX)?;
+            let host = DomainName::parse(name).map_err(arguments)?;
+            let types = types.iter().map(|text| parse_type(text).map_err(CheckError::Arguments));
+            let types = types.collect::<Result<Vec<_>, _>>()?;
+            let reports = FqdnReport::make_with(&toolbox.engines(), remote, &host, &types, *endpoints).await;
+            Ok(Report::Fqdn(reports.map_err(CheckError::Failed)?))
+        }
+        Check::Compare { name, rtype, resolvers, via } => {
+            within("resolvers", resolvers.len(), LIST_MAX)?;
+            let engines = toolbox.engines();
+            let engine = *engines.first().ok_or_else(no_place)?;
+            let mut all = engine.roots().resolvers.clone();
+            all.extend(resolvers.iter().copied().map(recursive::by_address));
+            let question = question(name, rtype)?;
+            let report = CompareReport::make(&engines, &all, &question, *via).await.ok_or_else(no_place)?;
+            Ok(Report::Compare(Box::new(report)))
+        }
+        Check::ZoneCheck { name, level, servers, signers } => {
+            within("servers", servers.len(), LIST_MAX)?;
+            within("signers", signers.len(), LIST_MAX)?;
+            let engines = toolbox.engines();
+            let run = Run::with_budget(engines.first().ok_or_else(no_place)?, MAX_CHECK_QUESTIONS);
+            let zone = owner(name)?;
+            let mut check = match servers.is_empty() {
+                true => zonecheck::check(&run, &zone).await,
+                false => {
+                    let like = Undelegated::parse(servers, signers).map_err(arguments)?;
+                    zonecheck::check_undelegated(&run, &zone, &like).await
+                }
+            };
+            check.findings.retain(|finding| finding.severity >= *level);
+            Ok(Report::ZoneCheck(Box::new(check)))
+        }
+        Check::Trace { name, rtype, dnssec } => {
+            let engines = toolbox.engines();
+            let engine = *engines.first().ok_or_else(no_place)?;
+            let resolution = Run::new(engine).resolve(&question(name, rtype)?, Thoroughness::EveryServer).await;
+            let validation = match dnssec {
+                Signatures::Check => Some(dnssec::validate(&Run::new(engine), &resolution).await),
+                Signatures::Ignore => None,
+            };
+            Ok(Report::Trace(Box::new(TraceReport::new(&resolution, validation))))
+        }
+    }
+}
+
+async fn verify(check: &Check, toolbox: &Toolbox, remote: &dyn RemotePlaces) -> Result<Report, CheckError> {
+    let Check::Verify { name, token, brand, delegation_zone, nameserver_zone, scope, account_label } = check else {
+        return Err(CheckError::Arguments("this is no verification".to_owned()));
+    };
+    let domain = DomainName::parse(name).map_err(arguments)?;
+    let zone = |text: &Option<String>| text.as_deref().map(DomainName::parse).transpose().map_err(arguments);
+    let (delegation_zone, nameserver_zone) = (zone(delegation_zone)?, zone(nameserver_zone)?);
+    let now = toolbox.clock().now();
+    let mut challenge = Challenge::new(&domain, *scope, brand, now, &mut system_random).map_err(arguments)?;
+    if let Some(account) = account_label {
+        challenge = challenge.for_account(account).map_err(arguments)?;
+    }
+    let challenge = Challenge { delegation_zone, nameserver_zone, ..challenge };
+    if let Some(token) = token {
+        let challenge = challenge.with_token(token);
+        let verdict = toolbox.verify_from(&challenge, remote).await;
+        return Ok(Report::Verdict { challenge: Box::new(challenge), verdict: Box::new(verdict) });
+    }
+    let zone = toolbox.zone_of(&domain).await.map_err(|reason| CheckError::Failed(format!("{domain}: {reason}")))?;
+    Ok(Report::Instructions { challenge: Box::new(challenge), zone: Box::new(zone), at: now })
+}
+
+async fn plan(check: &Check, toolbox: &Toolbox) -> Result<Report, CheckError> {
+    let Check::Plan { name, targets, objects, analyze, export } = check else {
+        return Err(CheckError::Arguments("this is no plan".to_owned()));
+    };
+    within("targets", targets.len(), LIST_MAX)?;
+    let mut wishes = match service::name_a_service(objects) {
+        false => Vec::new(),
+        true => service::wishes(objects).map_err(arguments)?,
+    };
+    toolbox.look_up_targets(&mut wishes).await;
+    if let Some(name) = name {
+        if targets.is_empty() {
+            return Err(CheckError::Arguments("say where the name is to lead: addresses, or a host".to_owned()));
+        }
+        let targets = targets.iter().map(|text| text.parse::<Target>().map_err(arguments));
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        wishes.push(toolbox.wish(Host::parse(name).map_err(arguments)?, &targets).await);
+    }
+    if wishes.is_empty() {
+        return Err(CheckError::Arguments("name a host, or a Gateway whose hosts are meant".to_owned()));
+    }
+    let mut plans = toolbox.plan(wishes).await.map_err(CheckError::Failed)?;
+    let proofs = service::proofs(objects);
+    plans.iter_mut().for_each(|plan| plan.prove(&proofs));
+    if *analyze {
+        let analyses = futures::future::join_all(plans.iter().map(|plan| toolbox.analyze_with_caches(plan))).await;
+        return Ok(Report::Analyses(analyses));
+    }
+    Ok(Report::Plans { plans, at: toolbox.clock().now(), export: *export })
+}
+
+fn owner(name: &str) -> Result<Name, CheckError> {
+    parse_name(name).map_err(arguments)
+}
+
+fn question(name: &str, rtype: &str) -> Result<Question, CheckError> {
+    Ok(Question::new(owner(name)?, parse_type(rtype).map_err(CheckError::Arguments)?))
+}
+
+fn arguments(error: impl std::fmt::Display) -> CheckError {
+    CheckError::Arguments(error.to_string())
+}
+
+fn no_place() -> CheckError {
+    CheckError::Failed("there is no place to ask from".to_owned())
+}
+
+fn within(what: &str, count: usize, most: usize) -> Result<(), CheckError> {
+    match count > most {
+        true => Err(CheckError::Arguments(format!("{count} {what} are too many: {most} at most"))),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,253 @@
+//! What other places are asked, and what they answer: the questions an agent far away takes, the evidence that it gives back,
+//! and what is believed of it. Evidence comes from another machine, so its size and its subject are checked before it counts.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, join_all};
+use serde::{Deserialize, Serialize};
+
+use crate::authority::{Authorities, RecordKind, Said, Survey, Surveyor};
+use crate::name::DomainName;
+use crate::report::fqdn::{self, PlaceReport};
+use crate::seams::VantagePoint;
+use crate::wire::{Question, RecordType, parse_name, type_text};
+
+/// Questions in one piece of work: a verification has two, an analysis one for each type.
+pub const QUESTIONS_MAX: usize = 8;
+/// Bytes of evidence that one piece of work may give back. Thirteen servers with long TXT records stay below it.
+pub const EVIDENCE_BYTES_MAX: usize = 128 * 1024;
+/// Servers of one zone, by address, that evidence may name; the largest zones have 26.
+const SERVERS_MAX: usize = 64;
+/// Records of one answer.
+const RECORDS_MAX: usize = 512;
+
+/// Something to find out from another place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum ProbeQuestion {
+    /// What every authoritative server has of a type at a name.
+    Survey { name: DomainName, record: RecordKind },
+    /// What the name resolves to.
+    Look { name: DomainName, record: String },
+}
+
+/// What was found out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum ProbeAnswer {
+    Survey {
+        survey: Survey,
+    },
+    Look {
+        place: PlaceReport,
+    },
+    /// Nothing, and why.
+    Problem {
+        reason: String,
+    },
+}
+
+/// What one place gave back: an answer for each question, or why there is none.
+#[derive(Clone, Debug)]
+pub struct PlaceAnswers {
+    pub place: String,
+    pub answers: Result<Vec<ProbeAnswer>, String>,
+}
+
+/// Places on other machines.
+pub trait RemotePlaces: Send + Sync {
+    /// Asks all of them. Who does not answer in time is among the answers, with the reason; who is not there at all is told
+    /// by [`RemotePlaces::absent`].
+    fn ask<'a>(&'a self, questions: &'a [ProbeQuestion]) -> BoxFuture<'a, Vec<PlaceAnswers>>;
+
+    /// Places that are known and cannot be asked, with the reason.
+    fn absent(&self) -> Vec<Absent>;
+}
+
+/// A place that was not asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Absent {
+    pub place: String,
+    pub reason: String,
+}
+
+/// This machine alone.
+pub struct NoRemotePlaces;
+
+impl RemotePlaces for NoRemotePlaces {
+    fn ask<'a>(&'a self, _: &'a [ProbeQuestion]) -> BoxFuture<'a, Vec<PlaceAnswers>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn absent(&self) -> Vec<Absent> {
+        Vec::new()
+    }
+}
+
+/// Answers questions from the first vantage point of `surveyor`: what an agent does.
+pub async fn answer(surveyor: &Arc<Surveyor>, from: &VantagePoint, questions: &[ProbeQuestion]) -> Vec<ProbeAnswer> {
+    let asked = questions.iter().take(QUESTIONS_MAX).map(|question| answer_one(surveyor, from, question));
+    let mut answers = join_all(asked).await;
+    // A zone may be made so that its evidence is larger than what is taken: then the largest is told in words.
+    while serde_json::to_vec(&answers).map_or(0, |bytes| bytes.len()) > EVIDENCE_BYTES_MAX {
+        let size = |answer: &ProbeAnswer| serde_json::to_vec(answer).map_or(0, |bytes| bytes.len());
+        let Some(largest) = answers.iter_mut().max_by_key(|answer| size(answer)) else { break };
+        *largest = ProbeAnswer::Problem { reason: "the servers answer with more than can be given back".to_owned() };
+    }
+    answers
+}
+
+async fn answer_one(surveyor: &Surveyor, from: &VantagePoint, question: &ProbeQuestion) -> ProbeAnswer {
+    match question {
+        ProbeQuestion::Survey { name, record } => match surveyor.survey(from, name, *record).await {
+            Ok(survey) => ProbeAnswer::Survey { survey },
+            Err(reason) => ProbeAnswer::Problem { reason },
+        },
+        ProbeQuestion::Look { name, record } => {
+            let Some(engine) = surveyor.engine(&from.name) else {
+                return ProbeAnswer::Problem { reason: format!("there is no vantage point {}", from.name) };
+            };
+            match question_of(name, record) {
+                Ok(question) => ProbeAnswer::Look { place: fqdn::look_from(engine, &question).await },
+                Err(reason) => ProbeAnswer::Problem { reason },
+            }
+        }
+    }
+}
+
+/// A name and a type as the engine takes them.
+pub(crate) fn question_of(name: &DomainName, record: &str) -> Result<Question, String> {
+    let owner = parse_name(name.as_str()).map_err(|error| error.to_string())?;
+    Ok(Question::new(owner, parse_type(record)?))
+}
+
+/// A type as it is written: a mnemonic, or `TYPE` and a number.
+pub fn parse_type(text: &str) -> Result<RecordType, String> {
+    let upper = text.to_ascii_uppercase();
+    match upper.strip_prefix("TYPE").map(str::parse::<u16>) {
+        Some(Ok(number)) => Ok(RecordType::from(number)),
+        _ => upper.parse().map_err(|_| format!("{text:?} is not a record type")),
+    }
+}
+
+/// What is believed of what `place` gave back: the answers in the order of the questions, under the name that the place has
+/// with us, whatever it calls itself.
+pub fn believe(place: &str, questions: &[ProbeQuestion], bytes: &[u8]) -> Result<Vec<ProbeAnswer>, String> {
+    if bytes.len() > EVIDENCE_BYTES_MAX {
+        return Err(format!("its evidence is not taken: it has more than {EVIDENCE_BYTES_MAX} bytes"));
+    }
+    let mut answers: Vec<ProbeAnswer> =
+        serde_json::from_slice(bytes).map_err(|error| format!("its evidence cannot be read: {error}"))?;
+    if answers.len() != questions.len() {
+        return Err(format!("its evidence is not taken: {} answers to {} questions", answers.len(), questions.len()));
+    }
+    for (question, answer) in questions.iter().zip(&mut answers) {
+        if !fits(question, answer) {
+            return Err("its evidence is not taken: it is about something else".to_owned());
+        }
+        match answer {
+            ProbeAnswer::Survey { survey } => place.clone_into(&mut survey.vantage_point),
+            ProbeAnswer::Look { place: seen } => place.clone_into(&mut seen.place),
+            ProbeAnswer::Problem { .. } => {}
+        }
+    }
+    Ok(answers)
+}
+
+/// Whether an answer is about its question, and has no more than a zone can have.
+fn fits(question: &ProbeQuestion, answer: &ProbeAnswer) -> bool {
+    match (question, answer) {
+        (_, ProbeAnswer::Problem { .. }) => true,
+        (ProbeQuestion::Survey { name, record }, ProbeAnswer::Survey { survey }) => {
+            let few = survey.answers.iter().all(|answer| match &answer.said {
+                Said::Records(records) => records.len() <= RECORDS_MAX,
+                _ => true,
+            });
+            survey.name == *name
+                && survey.kind == *record
+                && name.is_within(&survey.zone)
+                && survey.answers.len() <= SERVERS_MAX
+                && few
+        }
+        (ProbeQuestion::Look { record, .. }, ProbeAnswer::Look { place }) => {
+            let wanted = parse_type(record).map(type_text).unwrap_or_default();
+            place.records.len() <= RECORDS_MAX && place.records.iter().all(|record| record.rtype == wanted)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::authority::Security;
+
+    fn name(text: &str) -> DomainName {
+        DomainName::parse(text).expect("a name")
+    }
+
+    fn question() -> ProbeQuestion {
+        ProbeQuestion::Survey { name: name("_x.example.com"), record: RecordKind::Txt }
+    }
+
+    fn survey(asked: &str) -> ProbeAnswer {
+        let survey = Survey {
+            vantage_point: "somewhere".into(),
+            name: name(asked),
+            kind: RecordKind::Txt,
+            zone: name("example.com"),
+            nameservers: Vec::new(),
+            delegation_ttl: None,
+            delegation_signers: None,
+            soa: None,
+            security: Security::Insecure,
+            answers: Vec::new(),
+            wrong_glue: Vec::new(),
+        };
+        ProbeAnswer::Survey { survey }
+    }
+
+    fn bytes(answers: &[ProbeAnswer]) -> Vec<u8> {
+        serde_json::to_vec(answers).expect("JSON")
+    }
+
+    #[test]
+    fn a_place_has_the_name_that_it_has_with_us() {
+        let answers = believe("pop-fra1", &[question()], &bytes(&[survey("_x.example.com")])).expect("evidence");
+        assert!(matches!(&answers[..], [ProbeAnswer::Survey { survey }] if survey.vantage_point == "pop-fra1"));
+    }
+
+    #[test]
+    fn evidence_about_something_else_is_not_taken() {
+        let other = believe("fra", &[question()], &bytes(&[survey("_y.example.com")]));
+        assert_eq!(other.err().as_deref(), Some("its evidence is not taken: it is about something else"));
+        let zone = ProbeQuestion::Survey { name: name("example.org"), record: RecordKind::Txt };
+        assert!(believe("fra", &[zone], &bytes(&[survey("example.org")])).is_err(), "the zone is another one");
+        assert!(believe("fra", &[question()], &bytes(&[])).is_err(), "an answer is missing");
+        let look = ProbeQuestion::Look { name: name("_x.example.com"), record: "A".into() };
+        assert!(believe("fra", &[look], &bytes(&[survey("_x.example.com")])).is_err(), "another kind");
+    }
+
+    #[test]
+    fn evidence_without_end_is_not_read() {
+        let long = vec![b' '; EVIDENCE_BYTES_MAX + 1];
+        assert!(believe("fra", &[question()], &long).is_err_and(|told| told.contains("more than 131072 bytes")));
+    }
+
+    #[test]
+    fn what_went_wrong_there_is_told() {
+        let problem = json!([{"kind": "problem", "reason": "no way to the internet"}]).to_string();
+        let answers = believe("fra", &[question()], problem.as_bytes()).expect("evidence");
+        assert!(matches!(&answers[..], [ProbeAnswer::Problem { reason }] if reason == "no way to the internet"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn bytes_from_outside_never_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..256)) {
+            let _ = believe("fra", &[question()], &bytes);
+        }
+    }
+}
