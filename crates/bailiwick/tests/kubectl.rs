@@ -1,5 +1,5 @@
-//! kubectl against the whole server, controllers included: what deleting does to the objects that others own, and that kubectl
-//! sees it through. What kubectl prints is compared with recordings in `conformance/kubectl`; those were made without
+//! kubectl against the whole server, controllers included: what deleting does to the objects that others own, that kubectl
+//! sees it through, and that it finds in the OpenAPI documents of a custom kind what it asks of them. What kubectl prints is compared with recordings in `conformance/kubectl`; those were made without
 //! controllers, so that nothing happens behind their back.
 
 use std::path::Path;
@@ -62,6 +62,78 @@ fn a_namespace_gets_its_service_account_and_root_certificate() -> Result<()> {
         kubectl.run(&["wait", "configmap/kube-root-ca.crt", "--for=create", "--timeout=60s"])?;
         let certificate = kubectl.run(&["get", "configmap", "kube-root-ca.crt", "-o", r"jsonpath={.data.ca\.crt}"])?;
         assert!(certificate.starts_with("-----BEGIN CERTIFICATE-----"), "{certificate}");
+        Ok(())
+    })
+}
+
+/// A custom kind of which kubectl knows nothing but what its documents say.
+const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: cups.kubectl.example.com}
+spec:
+  group: kubectl.example.com
+  scope: Namespaced
+  names: {plural: cups, kind: Cup}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: A cup of something.
+        properties:
+          spec:
+            type: object
+            description: What is in it.
+            properties:
+              drink: {type: string, enum: [tea, coffee]}
+              sips: {type: array, items: {type: object, properties: {millilitres: {type: integer}}}}
+";
+
+#[test]
+fn documents_of_a_custom_kind_serve_explain_validation_and_apply() -> Result<()> {
+    let files = tempfile::tempdir()?;
+    let file = |name: &str, text: &str| -> Result<String> {
+        let path = files.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.display().to_string())
+    };
+    let cup =
+        |spec: &str| format!("apiVersion: kubectl.example.com/v1\nkind: Cup\nmetadata: {{name: mine}}\nspec: {spec}\n");
+    let definition = file("definition.yaml", DEFINITION)?;
+    let tea = file("tea.yaml", &cup("{drink: tea, sips: [{millilitres: 7}]}"))?;
+    let coffee = file("coffee.yaml", &cup("{drink: coffee, sips: [{millilitres: 7}]}"))?;
+    let misspelt = file("misspelt.yaml", &cup("{drnk: tea}"))?;
+    each_kubectl(|kubectl| {
+        kubectl.run(&["apply", "-f", &definition])?;
+        kubectl.run(&["wait", "crd/cups.kubectl.example.com", "--for=condition=Established", "--timeout=60s"])?;
+        let explained = kubectl.run(&["explain", "cups", "--recursive"])?;
+        for expected in ["KIND:       Cup", "A cup of something.", "millilitres", "ownerReferences"] {
+            assert!(explained.contains(expected), "{expected} in {explained}");
+        }
+        let explained = kubectl.run(&["explain", "cups.spec.drink"])?;
+        assert!(explained.contains("FIELD: drink <string>") && explained.contains("tea"), "{explained}");
+
+        // kubectl asks the documents whether PATCH knows dryRun and fieldValidation.
+        assert!(kubectl.run(&["apply", "--dry-run=server", "-f", &tea])?.contains("created (server dry run)"));
+        assert_eq!(kubectl.run(&["get", "cups", "-o", "name"])?, "");
+        let refused = kubectl.run(&["create", "--validate=strict", "-f", &misspelt]);
+        let refused = format!("{:#}", refused.expect_err("an unknown field"));
+        assert!(refused.contains("strict decoding error: unknown field \"spec.drnk\""), "{refused}");
+        kubectl.run(&["create", "--validate=strict", "-f", &tea, "--save-config"])?;
+
+        let drink = ["get", "cup", "mine", "-o", "jsonpath={.spec.drink}"];
+        assert!(kubectl.run(&["apply", "--dry-run=server", "-f", &coffee])?.contains("configured (server dry run)"));
+        assert_eq!(kubectl.run(&drink)?, "tea");
+        kubectl.run(&["apply", "-f", &coffee])?;
+        assert_eq!(kubectl.run(&drink)?, "coffee");
+        kubectl.run(&["apply", "--server-side", "--dry-run=server", "--force-conflicts", "-f", &tea])?;
+        assert_eq!(kubectl.run(&drink)?, "coffee");
+        kubectl.run(&["apply", "--server-side", "--force-conflicts", "-f", &tea])?;
+        assert_eq!(kubectl.run(&drink)?, "tea");
         Ok(())
     })
 }

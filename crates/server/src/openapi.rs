@@ -19,6 +19,8 @@ mod operation;
 mod parameters;
 mod paths;
 mod piece;
+mod shared;
+mod template;
 #[cfg(test)]
 mod tests;
 

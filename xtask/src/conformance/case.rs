@@ -110,6 +110,9 @@ pub struct Step {
     /// Further response headers to compare.
     #[serde(default)]
     pub compare_headers: Vec<String>,
+    /// Sections of an OpenAPI document's components that are put where it refers to them: sharing is the server's choice.
+    #[serde(default)]
+    pub inline: Vec<String>,
     /// Lists of which only some elements are compared.
     #[serde(default)]
     pub only: Vec<Only>,

@@ -21,6 +21,9 @@ failed patch's message repeats, names of Go source files in messages, the help t
 are sent. `cargo xtask real-crds` compares definitions and sample objects of other projects likewise; all of them are
 answered the same.
 
+OpenAPI documents of version 3 write parameters, answers and general bodies once, under `components`, and refer to them, where upstream repeats
+them in every operation; the texts are our own. They are compared where they are used. What kubectl looks for in PATCH stays in PATCH.
+
 kube-apiserver answers some requests that are at fault themselves with 500 and without a reason: a create with a `resourceVersion`, a
 `resourceVersion` that is no number in a get, a watch or an update, an apply of a field that the type does not have, a strategic merge patch with
 directives that make no sense. Those answers are recorded and given here as well, word for word: a client must not be

@@ -5,9 +5,12 @@ use serde_json::{Map, Value};
 
 use super::case::{Only, Step};
 
-/// Applies the step's `only`, `sort`, `drop` and `pick` to a body.
+/// Applies the step's `inline`, `only`, `sort`, `drop` and `pick` to a body.
 pub fn narrow(body: Value, step: &Step) -> Value {
     let mut body = body;
+    for section in &step.inline {
+        inline(&mut body, section);
+    }
     for only in &step.only {
         visit(&mut body, &parts(&only.at), &mut |list| keep_only(list, only));
     }
@@ -29,6 +32,28 @@ pub fn narrow(body: Value, step: &Step) -> Value {
         .map(|pointer| (pointer.clone(), body.pointer(pointer).cloned().unwrap_or_else(|| Value::from("<absent>"))))
         .collect();
     Value::Object(picked)
+}
+
+/// Puts the members of a section of an OpenAPI document's components where its paths refer to them.
+fn inline(document: &mut Value, section: &str) {
+    let components = document.get_mut("components").and_then(Value::as_object_mut);
+    let Some(members) = components.and_then(|components| components.remove(section)) else { return };
+    if let Some(paths) = document.get_mut("paths") {
+        resolve(paths, &format!("#/components/{section}/"), &members);
+    }
+}
+
+fn resolve(value: &mut Value, place: &str, members: &Value) {
+    let name = value.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix(place));
+    if let Some(member) = name.and_then(|name| members.get(name)) {
+        *value = member.clone();
+        return;
+    }
+    match value {
+        Value::Object(entries) => entries.values_mut().for_each(|value| resolve(value, place, members)),
+        Value::Array(items) => items.iter_mut().for_each(|value| resolve(value, place, members)),
+        _ => {}
+    }
 }
 
 fn parts(pointer: &str) -> Vec<&str> {
@@ -110,6 +135,15 @@ mod tests {
         let body = json!({"v": [{"r": [{"name": "a"}, {"name": "b"}]}, {"r": [{"name": "b"}]}]});
         let narrowed = narrow(body, &step(json!({"only": [{"at": "/v/*/r", "key": "name", "values": ["b"]}]})));
         assert_eq!(narrowed, json!({"v": [{"r": [{"name": "b"}]}, {"r": [{"name": "b"}]}]}));
+    }
+
+    #[test]
+    fn inline_puts_components_where_they_are_referred_to() {
+        let reference = json!({"$ref": "#/components/parameters/p"});
+        let body =
+            json!({"paths": {"/a": [reference]}, "components": {"schemas": {}, "parameters": {"p": {"in": "query"}}}});
+        let narrowed = narrow(body, &step(json!({"inline": ["parameters", "responses"]})));
+        assert_eq!(narrowed, json!({"paths": {"/a": [{"in": "query"}]}, "components": {"schemas": {}}}));
     }
 
     #[test]

@@ -16,11 +16,11 @@ use tokio::sync::OnceCell;
 
 use super::assemble::{Author, NativePart, assemble};
 use super::custom::{Custom, Part, shape};
-use super::custom_paths::{Template, scale};
+use super::custom_paths::{ShapePaths, scale};
 use super::document::{Document, Encoding, Subject, has_native, names};
 use super::merged::LastMerged;
-use super::operation::SharedParameters;
 use super::piece::{Packer, Rendered};
+use super::shared::Shared;
 use crate::registry::{Registry, Served};
 
 /// Built documents.
@@ -184,7 +184,7 @@ impl OpenApi {
         let customs = self.customs(registry, &plan);
         let mut packer = Packer::new();
         let mut parts: Vec<&Part> = Vec::with_capacity(customs.len());
-        let mut parameters = SharedParameters::new();
+        let mut shared = Shared::default();
         let mut shapes = Vec::new();
         for (custom, served) in customs.iter().zip(&plan.customs) {
             let Some(ty) = &served.resource.custom else { continue };
@@ -192,10 +192,10 @@ impl OpenApi {
             let shape = shape(&served.resource);
             if !shapes.contains(&shape) {
                 shapes.push(shape);
-                parameters.extend(Template::of(shape, form).shared.clone());
+                shared.extend(&ShapePaths::of(shape, form).shared);
             }
         }
-        assemble(form, encoding, plan.author, &native.part, &parts, &parameters, &mut packer)
+        assemble(form, encoding, plan.author, &native.part, &parts, shared, &mut packer)
     }
 
     /// What is kept for each custom resource of a document.
@@ -243,6 +243,10 @@ impl OpenApi {
         let mut digest = Sha512::new();
         digest.update(&sections.paths);
         digest.update(&sections.definitions);
+        for (name, value) in sections.shared.values() {
+            digest.update(name);
+            digest.update(value.to_string());
+        }
         let part = NativePart::new(sections, &mut Packer::new())?;
         let native = Arc::new(Native { part, digest: digest.finalize().into() });
         Ok(Some(lock(&natives.parts).entry(at).or_insert(native).clone()))

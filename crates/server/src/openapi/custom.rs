@@ -6,13 +6,14 @@ use std::sync::OnceLock;
 use bailiwick_machinery::Resource;
 use bailiwick_machinery::custom::CustomType;
 use bailiwick_machinery::status::{ApiError, ApiResult};
-use bailiwick_schema::openapi::{CustomDefinition, Form};
+use bailiwick_schema::openapi::{CustomDefinition, Form, gnostic};
 use sha2::{Digest, Sha256};
 
-use super::custom_paths::{Names, Shape, Template};
+use super::custom_paths::{Shape, ShapePaths};
 use super::document::{Encoding, put_definition};
 use super::names;
 use super::piece::{Packer, Piece};
+use super::template::Names;
 
 /// The part one custom resource has in documents.
 pub(super) struct Custom {
@@ -22,15 +23,16 @@ pub(super) struct Custom {
     parts: [OnceLock<Part>; 4],
 }
 
-/// Members of a document's `paths` and definitions.
+/// Members of a document's `paths`, definitions and shared responses.
 #[derive(Clone)]
 pub(super) struct Part {
-    pub paths: Piece,
+    pub paths: Vec<Piece>,
     pub definitions: Vec<Piece>,
+    pub responses: Vec<Piece>,
 }
 
 /// Counts up when parts are made differently from the same definition: addresses by hash are cached for ever.
-const PART_VERSION: u8 = 1;
+const PART_VERSION: u8 = 2;
 
 impl Custom {
     pub(super) fn new(resource: &Resource, custom: &CustomType) -> Self {
@@ -83,22 +85,33 @@ impl Part {
             version.clone(),
             plural.clone(),
             kind.clone(),
-            format!("{} {kind}", names::article(kind)),
             definitions.object.0.clone(),
             definitions.list.0.clone(),
             names::tag(group, version),
             names::group_version(group, version),
         ]);
-        let template = Template::of(shape(resource), form);
-        let paths = match encoding {
-            Encoding::Json => template.json(&names),
-            Encoding::Protobuf => template.protobuf(&names, form),
+        let ShapePaths { paths, responses, .. } = ShapePaths::of(shape(resource), form);
+        let (paths, responses) = match (encoding, form) {
+            (Encoding::Json, _) => (paths.json(&names), responses.json(&names)),
+            (Encoding::Protobuf, Form::V2) => {
+                use gnostic::v2::{self, document};
+                (paths.protobuf(&names, document::PATH, &v2::PATH_ITEM), Vec::new())
+            }
+            (Encoding::Protobuf, Form::V3) => {
+                use gnostic::v3::{self, document};
+                let responses = responses.protobuf(&names, document::ENTRY, &v3::RESPONSE_OR_REFERENCE);
+                (paths.protobuf(&names, document::PATH, &v3::PATH_ITEM), responses)
+            }
         };
         let mut text = Vec::new();
         for (name, definition) in [&definitions.object, &definitions.list] {
             put_definition(&mut text, form, encoding, name, definition).map_err(ApiError::internal)?;
         }
-        Ok(Self { paths: packer.piece(&paths)?, definitions: packer.split(&text)? })
+        Ok(Self {
+            paths: packer.split(&paths)?,
+            definitions: packer.split(&text)?,
+            responses: packer.split(&responses)?,
+        })
     }
 }
 

@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use super::DocumentBody;
 use super::cache::{Key, OpenApi};
 use super::document::{Encoding, names};
-use super::tests::{assert_references_resolve, bytes, canonical, inline_parameters, json, keys, operations, texts};
+use super::tests::{
+    SHARED, assert_kubectl_finds_what_patch_takes, assert_references_resolve, bytes, canonical, inline_shared, json,
+    keys, operations, texts,
+};
 use crate::registry::{Registry, TenantId, Visibility};
 
 const GROUP: &str = "oa.example.com";
@@ -109,7 +112,8 @@ fn assert_same_paths(ours: &Value, expected: &Value) {
 
 #[test]
 fn version_3_has_upstreams_paths_and_definitions() {
-    let document = json(&registry(group()), &v3(GROUP, "v1"));
+    let mut document = json(&registry(group()), &v3(GROUP, "v1"));
+    inline_shared(&mut document);
     let expected = &recorded()["v3"];
     assert_same_paths(&document["paths"], &expected["paths"]);
     assert_eq!(document["info"], expected["info"]);
@@ -120,8 +124,7 @@ fn version_3_has_upstreams_paths_and_definitions() {
 #[test]
 fn version_2_has_upstreams_paths_beside_the_native_ones() {
     let mut document = json(&registry(group()), &Key::V2);
-    let shared = document["parameters"].take();
-    inline_parameters(&mut document["paths"], &shared);
+    inline_shared(&mut document);
     let mut ours = document["paths"].take();
     let prefix = format!("/apis/{GROUP}/");
     ours.as_object_mut().expect("paths").retain(|path, _| path.starts_with(&prefix));
@@ -145,6 +148,33 @@ fn every_reference_leads_somewhere_and_ids_are_unique() {
 }
 
 #[test]
+fn kubectl_finds_what_custom_patches_take() {
+    let registry = registry(group());
+    for key in [Key::V2, v3(GROUP, "v1")] {
+        assert_kubectl_finds_what_patch_takes(&json(&registry, &key), false);
+    }
+}
+
+/// What one more kind may add to the paths and the shared parts of its document. kubectl reads the whole document of a group
+/// version to explain one kind, so this times their number is what a cold `kubectl explain` waits for.
+const KIND_BYTES_MAX: usize = 9_200;
+
+#[test]
+fn a_kind_more_adds_little_to_the_document_of_its_group() {
+    let size = |kinds: usize| {
+        let customs = (0..kinds)
+            .map(|n| with_subresources(custom(GROUP, "v1", &format!("Kind{n:03}"), &object(json!({}))), &["status"]));
+        let document = json(&registry(customs.collect()), &v3(GROUP, "v1"));
+        let shared = SHARED.map(|section| &document["components"][section]).into_iter();
+        shared.chain([&document["paths"]]).map(|section| section.to_string().len()).sum::<usize>()
+    };
+    let (few, many) = (size(10), size(110));
+    let each = (many - few) / 100;
+    assert!(each <= KIND_BYTES_MAX, "{each} bytes for each kind");
+    assert!(few - 10 * each < KIND_BYTES_MAX, "what all share is written once");
+}
+
+#[test]
 fn a_group_of_custom_resources_has_documents_for_its_versions_only() {
     let registry = registry(group());
     let listed: Vec<String> = names(&registry).into_iter().filter(|name| name.contains(GROUP)).collect();
@@ -158,7 +188,9 @@ fn protobuf_carries_what_json_carries() {
     let (key, value) = (v3(GROUP, "v1"), json(&registry, &v3(GROUP, "v1")));
     let protobuf = bytes(&registry, &key, Encoding::Protobuf);
     assert_eq!(texts(&protobuf, &[4, 1, 1]), keys(&value["paths"]));
-    assert_eq!(texts(&protobuf, &[5, 1, 1, 1]), keys(&value["components"]["schemas"]));
+    for (number, section) in [(1, "schemas"), (2, "responses"), (3, "parameters"), (5, "requestBodies")] {
+        assert_eq!(texts(&protobuf, &[5, number, 1, 1]), keys(&value["components"][section]), "{section}");
+    }
     let ids: BTreeSet<String> =
         operations(&value).filter_map(|(_, operation)| Some(operation["operationId"].as_str()?.to_owned())).collect();
     let written = [4, 5, 6, 7, 10].iter().flat_map(|method| texts(&protobuf, &[4, 1, 2, *method, 5])).collect();

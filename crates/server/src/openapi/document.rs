@@ -6,8 +6,9 @@ use bailiwick_schema::types::Types;
 use serde_json::Value;
 
 use super::names;
-use super::operation::{Content, Operation, PathItem, Schema, SharedParameters};
+use super::operation::{Content, Operation, PathItem, Schema};
 use super::paths::{self, MEDIA, Paths, UNAUTHORIZED};
+use super::shared::Shared;
 use crate::registry::Registry;
 
 /// How a document is written.
@@ -26,11 +27,11 @@ pub(super) struct Document {
     roots: Vec<Definition>,
 }
 
-/// The members of a document's paths and definitions, and the parameters version 2 keeps apart.
+/// The members of a document's paths and definitions, and what they refer to besides.
 pub(super) struct Sections {
     pub paths: Vec<u8>,
     pub definitions: Vec<u8>,
-    pub parameters: SharedParameters,
+    pub shared: Shared,
 }
 
 /// Documents that every server has besides those of groups and versions.
@@ -184,13 +185,10 @@ impl Document {
 
     /// The document's members in this form.
     pub(super) fn sections(&self, form: Form, encoding: Encoding) -> std::io::Result<Sections> {
-        let mut parameters = SharedParameters::new();
+        let mut shared = Shared::default();
         let mut paths = Vec::new();
         for (path, item) in &self.paths {
-            let item = match form {
-                Form::V2 => item.v2(&mut parameters),
-                Form::V3 => item.v3(),
-            };
+            let item = item.render(form, &mut shared);
             match (encoding, form) {
                 (Encoding::Json, _) => entry(&mut paths, path, &item)?,
                 (Encoding::Protobuf, Form::V2) => {
@@ -205,7 +203,7 @@ impl Document {
         self.each_definition(form, |name, definition| {
             put_definition(&mut definitions, form, encoding, name, &definition)
         })?;
-        Ok(Sections { paths, definitions, parameters })
+        Ok(Sections { paths, definitions, shared })
     }
 
     /// Renders every definition the paths need, one after the other.

@@ -16,8 +16,8 @@ use tokio::sync::OnceCell;
 use super::assemble::{Author, NativePart, assemble};
 use super::cache::{Index, Key, OpenApi, Stored, blocking, lock};
 use super::document::{Encoding, Sections, entry, put_definition};
-use super::operation::SharedParameters;
 use super::piece::{Packer, Rendered};
+use super::shared::Shared;
 use crate::registry::Registry;
 
 /// What was last merged, to tell whether something has changed.
@@ -134,8 +134,12 @@ impl Converted {
         let build = || {
             blocking(move || {
                 let section = |value: &Value| value.as_object().cloned().unwrap_or_default();
-                let (paths, definitions) = (&spec.document["paths"], &spec.document["components"]["schemas"]);
-                let merged = Merged { paths: section(paths), definitions: section(definitions), ..Merged::default() };
+                let (paths, components) = (&spec.document["paths"], &spec.document["components"]);
+                let merged = Merged {
+                    paths: section(paths),
+                    definitions: section(&components["schemas"]),
+                    parameters: section(&components["parameters"]),
+                };
                 render(merged, Form::V3, encoding).map(Arc::new)
             })
         };
@@ -174,10 +178,10 @@ fn render(merged: Merged, form: Form, encoding: Encoding) -> ApiResult<Rendered>
     for (name, definition) in &merged.definitions {
         put_definition(&mut definitions, form, encoding, name, definition).map_err(ApiError::internal)?;
     }
-    let parameters: SharedParameters = merged.parameters.into_iter().collect();
+    let shared = Shared { parameters: merged.parameters.into_iter().collect(), ..Shared::default() };
     let mut packer = Packer::new();
-    let part = NativePart::new(Sections { paths, definitions, parameters }, &mut packer)?;
-    assemble(form, encoding, Author::Server, &part, &[], &SharedParameters::new(), &mut packer)
+    let part = NativePart::new(Sections { paths, definitions, shared }, &mut packer)?;
+    assemble(form, encoding, Author::Server, &part, &[], Shared::default(), &mut packer)
 }
 
 fn unpacked(document: &Rendered) -> ApiResult<Vec<u8>> {

@@ -1,22 +1,20 @@
 //! Operations and path items, and how each version of OpenAPI writes them.
 
-use std::collections::BTreeMap;
-
 use bailiwick_schema::openapi::{Definition, Form, Leaf};
 use bailiwick_schema::types::Types;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use super::parameters::Parameter;
+use super::shared::Shared;
+
+pub(super) const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// A schema that the document defines by name.
 #[derive(Clone, Copy)]
 pub(super) enum Schema {
     Definition(Definition),
-    /// Of this name; defined elsewhere.
-    Named(&'static str),
+    /// Of this name, defined elsewhere, and the word for it in names of what is shared.
+    Named(&'static str, &'static str),
 }
 
 /// What a request body holds.
@@ -40,6 +38,7 @@ pub(super) enum Content {
 pub(super) struct Operation {
     pub method: &'static str,
     pub id: String,
+    /// May be empty.
     pub text: String,
     pub tag: String,
     /// `x-kubernetes-action` and the kind it acts on; none for documents about the API itself.
@@ -57,14 +56,19 @@ pub(super) struct PathItem {
     pub operations: Vec<Operation>,
 }
 
-/// Parameters that version 2 writes once for the whole document, by the name they get.
-pub(super) type SharedParameters = BTreeMap<String, Value>;
-
 impl Schema {
     fn name(self) -> &'static str {
         match self {
             Self::Definition(definition) => definition.name(),
-            Self::Named(name) => name,
+            Self::Named(name, _) => name,
+        }
+    }
+
+    /// For names of what is shared.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Definition(definition) => definition.name().rsplit('.').next().unwrap_or_default(),
+            Self::Named(_, word) => word,
         }
     }
 }
@@ -80,31 +84,23 @@ impl PathItem {
             });
             bodies.chain(answers).filter_map(|schema| match schema {
                 Schema::Definition(definition) => Some(definition),
-                Schema::Named(_) => None,
+                Schema::Named(..) => None,
             })
         })
     }
 
-    pub(super) fn v3(&self) -> Value {
+    pub(super) fn render(&self, form: Form, shared: &mut Shared) -> Value {
         let common = self.common_parameters();
         let mut item = Map::new();
         for operation in &self.operations {
-            item.insert(operation.method.into(), operation.v3(&common));
+            let value = match form {
+                Form::V2 => operation.v2(&common, shared),
+                Form::V3 => operation.v3(&common, shared),
+            };
+            item.insert(operation.method.into(), value);
         }
         if !common.is_empty() {
-            item.insert("parameters".into(), common.iter().map(|parameter| parameter.v3()).collect());
-        }
-        Value::Object(item)
-    }
-
-    pub(super) fn v2(&self, shared: &mut SharedParameters) -> Value {
-        let common = self.common_parameters();
-        let mut item = Map::new();
-        for operation in &self.operations {
-            item.insert(operation.method.into(), operation.v2(&common, shared));
-        }
-        if !common.is_empty() {
-            let parameters = common.iter().map(|parameter| share(parameter, shared)).collect();
+            let parameters = common.iter().map(|parameter| shared.parameter(form, parameter)).collect();
             item.insert("parameters".into(), parameters);
         }
         Value::Object(item)
@@ -124,14 +120,23 @@ impl PathItem {
 }
 
 impl Operation {
-    fn own_parameters<'a>(&'a self, common: &'a [&Parameter]) -> impl Iterator<Item = &'a Parameter> {
-        self.parameters.iter().filter(|parameter| !common.contains(parameter))
+    /// The parameters that not all operations of the path have. kubectl looks into PATCH for those that tell what a server
+    /// can do, and does not follow references; what they mean is said where others share them.
+    fn own_parameters(&self, form: Form, common: &[&Parameter], shared: &mut Shared) -> Vec<Value> {
+        let own = self.parameters.iter().filter(|parameter| !common.contains(parameter));
+        own.map(|parameter| match (self.method, parameter.name) {
+            ("patch", "dryRun" | "fieldValidation") => parameter.without_text().render(form),
+            _ => shared.parameter(form, parameter),
+        })
+        .collect()
     }
 
     fn head(&self) -> Map<String, Value> {
         let mut operation = Map::new();
         operation.insert("tags".into(), json!([self.tag]));
-        operation.insert("description".into(), self.text.as_str().into());
+        if !self.text.is_empty() {
+            operation.insert("description".into(), self.text.as_str().into());
+        }
         operation.insert("operationId".into(), self.id.as_str().into());
         if let Some((action, kind)) = &self.action {
             operation.insert("x-kubernetes-action".into(), (*action).into());
@@ -140,34 +145,35 @@ impl Operation {
         operation
     }
 
-    fn v3(&self, common: &[&Parameter]) -> Value {
+    fn v3(&self, common: &[&Parameter], shared: &mut Shared) -> Value {
         let mut operation = self.head();
-        let parameters: Vec<Value> = self.own_parameters(common).map(Parameter::v3).collect();
+        let parameters = self.own_parameters(Form::V3, common, shared);
         if !parameters.is_empty() {
             operation.insert("parameters".into(), parameters.into());
         }
         if let Some(body) = &self.body {
-            let mut request = Map::new();
-            request.insert("content".into(), content(body.media_types, &reference(body.schema, Form::V3)));
-            if body.required {
-                request.insert("required".into(), true.into());
-            }
-            operation.insert("requestBody".into(), Value::Object(request));
+            operation.insert("requestBody".into(), body.v3(shared));
         }
         let mut responses = Map::new();
         for (code, answer) in &self.responses {
-            let mut response = Map::new();
-            response.insert("description".into(), reason(code).into());
-            if let Some(schema) = answer.schema(Form::V3) {
-                response.insert("content".into(), content(self.produces, &schema));
-            }
-            responses.insert((*code).into(), Value::Object(response));
+            responses.insert((*code).into(), self.response(code, *answer, shared));
         }
         operation.insert("responses".into(), Value::Object(responses));
         Value::Object(operation)
     }
 
-    fn v2(&self, common: &[&Parameter], shared: &mut SharedParameters) -> Value {
+    /// What is answered. Operations on one kind answer the same, whatever the code, and write it once.
+    fn response(&self, code: &str, answer: Content, shared: &mut Shared) -> Value {
+        match (answer, answer.schema(Form::V3)) {
+            (Content::Schema(name), Some(schema)) if self.action.is_some() => {
+                shared.response(name.word(), json!({"description": "OK", "content": content(self.produces, &schema)}))
+            }
+            (_, Some(schema)) => json!({"description": reason(code), "content": content(self.produces, &schema)}),
+            (_, None) => json!({"description": reason(code)}),
+        }
+    }
+
+    fn v2(&self, common: &[&Parameter], shared: &mut Shared) -> Value {
         let mut operation = self.head();
         operation.insert("schemes".into(), json!(["https"]));
         operation.insert("produces".into(), json!(self.produces));
@@ -178,7 +184,7 @@ impl Operation {
         if let Some(body) = &self.body {
             parameters.push(body.v2(shared));
         }
-        parameters.extend(self.own_parameters(common).map(|parameter| share(parameter, shared)));
+        parameters.extend(self.own_parameters(Form::V2, common, shared));
         if !parameters.is_empty() {
             operation.insert("parameters".into(), parameters.into());
         }
@@ -197,15 +203,32 @@ impl Operation {
 }
 
 impl Body {
-    /// The body as a parameter. Bodies that all kinds have in common are shared.
-    fn v2(&self, shared: &mut SharedParameters) -> Value {
+    /// The body in version 3. kubectl looks for strategic merge patches where PATCH is described.
+    fn v3(&self, shared: &mut Shared) -> Value {
+        let mut body = Map::new();
+        body.insert("content".into(), content(self.media_types, &reference(self.schema, Form::V3)));
+        if self.required {
+            body.insert("required".into(), true.into());
+        }
+        let body = Value::Object(body);
+        match self.is_generic() && !self.media_types.contains(&STRATEGIC_MERGE_PATCH) {
+            true => shared.request_body(self.schema.word(), body),
+            false => body,
+        }
+    }
+
+    /// The body as a parameter of version 2.
+    fn v2(&self, shared: &mut Shared) -> Value {
         let mut parameter = json!({"name": "body", "in": "body", "schema": reference(self.schema, Form::V2)});
         if self.required {
             parameter["required"] = true.into();
         }
-        let generic =
-            self.schema.name() == Leaf::Patch.name() || self.schema.name() == Types::native().delete_options().name;
-        if generic { share_value("body", parameter, shared) } else { parameter }
+        if self.is_generic() { shared.parameter_v2("body", parameter) } else { parameter }
+    }
+
+    /// Whether all kinds have it in common.
+    fn is_generic(&self) -> bool {
+        self.schema.name() == Leaf::Patch.name() || self.schema.name() == Types::native().delete_options().name
     }
 }
 
@@ -225,20 +248,6 @@ fn reference(schema: Schema, form: Form) -> Value {
 
 fn content(media_types: &[&str], schema: &Value) -> Value {
     media_types.iter().map(|media| ((*media).to_owned(), json!({"schema": schema}))).collect::<Map<_, _>>().into()
-}
-
-fn share(parameter: &Parameter, shared: &mut SharedParameters) -> Value {
-    let value = parameter.v2();
-    if parameter.is_shared() { share_value(parameter.name, value, shared) } else { value }
-}
-
-/// Puts a parameter among the shared ones, under a name made of its own and its content, and refers to it.
-fn share_value(name: &str, value: Value, shared: &mut SharedParameters) -> Value {
-    let hash = URL_SAFE_NO_PAD.encode(&Sha256::digest(value.to_string().as_bytes())[..6]);
-    let key = format!("{name}-{hash}");
-    let reference = json!({"$ref": format!("#/parameters/{key}")});
-    shared.insert(key, value);
-    reference
 }
 
 fn reason(code: &str) -> &'static str {

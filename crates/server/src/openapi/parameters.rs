@@ -1,7 +1,6 @@
 //! Query and path parameters of operations. The texts are our own.
 
-use std::borrow::Cow;
-
+use bailiwick_schema::openapi::Form;
 use serde_json::{Map, Value, json};
 
 use super::paths::Place;
@@ -13,33 +12,37 @@ pub(super) enum Location {
     Query,
 }
 
+/// What an operation is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Collection,
+    Object,
+}
+
 /// One parameter of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameter {
     pub name: &'static str,
     pub location: Location,
     ty: &'static str,
-    text: Cow<'static, str>,
+    text: &'static str,
 }
 
 impl Parameter {
-    /// The name of the object in the path.
-    pub(super) fn name_of(kind: &str) -> Self {
-        Self { name: "name", location: Location::Path, ty: "string", text: format!("The name of the {kind}.").into() }
-    }
-
     /// The parameter of this name, as all operations that have it describe it.
     pub(super) fn named(name: &'static str) -> Self {
-        let location = if name == "namespace" { Location::Path } else { Location::Query };
+        let location = if matches!(name, "name" | "namespace") { Location::Path } else { Location::Query };
         let (ty, text) =
             PARAMETERS.iter().find(|(known, ..)| *known == name).map_or(("string", ""), |(_, ty, text)| (*ty, *text));
-        Self { name, location, ty, text: text.into() }
+        Self { name, location, ty, text }
     }
 
     /// The parameters of these names, with the object's name and namespace where the path has them, by name.
-    pub(super) fn all(names: &[&'static str], place: Place, object: Option<&str>) -> Vec<Self> {
+    pub(super) fn all(names: &[&'static str], place: Place, target: Target) -> Vec<Self> {
         let mut parameters: Vec<Self> = names.iter().map(|name| Self::named(name)).collect();
-        parameters.extend(object.map(Self::name_of));
+        if target == Target::Object {
+            parameters.push(Self::named("name"));
+        }
         if place == Place::Namespaced {
             parameters.push(Self::named("namespace"));
         }
@@ -47,18 +50,22 @@ impl Parameter {
         parameters
     }
 
-    /// As version 3 writes it.
-    pub(super) fn v3(&self) -> Value {
-        let mut parameter = self.head();
-        parameter.insert("schema".into(), json!({"type": self.ty, "uniqueItems": true}));
-        Value::Object(parameter)
+    /// The same without a description.
+    pub(super) fn without_text(&self) -> Self {
+        Self { text: "", ..self.clone() }
     }
 
-    /// As version 2 writes it.
-    pub(super) fn v2(&self) -> Value {
+    pub(super) fn render(&self, form: Form) -> Value {
         let mut parameter = self.head();
-        parameter.insert("type".into(), self.ty.into());
-        parameter.insert("uniqueItems".into(), true.into());
+        match form {
+            Form::V2 => {
+                parameter.insert("type".into(), self.ty.into());
+                parameter.insert("uniqueItems".into(), true.into());
+            }
+            Form::V3 => {
+                parameter.insert("schema".into(), json!({"type": self.ty, "uniqueItems": true}));
+            }
+        }
         Value::Object(parameter)
     }
 
@@ -66,17 +73,13 @@ impl Parameter {
         let mut parameter = Map::new();
         parameter.insert("name".into(), self.name.into());
         parameter.insert("in".into(), if self.location == Location::Path { "path" } else { "query" }.into());
-        parameter.insert("description".into(), self.text.as_ref().into());
+        if !self.text.is_empty() {
+            parameter.insert("description".into(), self.text.into());
+        }
         if self.location == Location::Path {
             parameter.insert("required".into(), true.into());
         }
         parameter
-    }
-
-    /// Whether version 2 keeps it in one place. Names differ by kind, and older kubectl looks for `dryRun` and
-    /// `fieldValidation` in the operations themselves.
-    pub(super) fn is_shared(&self) -> bool {
-        !matches!(self.name, "name" | "dryRun" | "fieldValidation")
     }
 }
 
@@ -148,6 +151,7 @@ const PARAMETERS: &[(&str, &str, &str)] = &[
     ),
     ("labelSelector", "string", "Only objects whose labels match."),
     ("limit", "integer", "The most objects a list answers at once; the rest follows with continue."),
+    ("name", "string", "The name of the object."),
     ("namespace", "string", "The namespace of the object."),
     ("orphanDependents", "boolean", "Deprecated, use propagationPolicy: whether dependents stay when the object goes."),
     (

@@ -9,8 +9,8 @@ use bailiwick_schema::types::Types;
 use serde_json::{Value, json};
 
 use super::names::{self, article, capitalized};
-use super::operation::{Body, Content, Operation, PathItem, Schema};
-use super::parameters::{self, Parameter};
+use super::operation::{Body, Content, Operation, PathItem, STRATEGIC_MERGE_PATCH, Schema};
+use super::parameters::{self, Parameter, Target};
 
 pub(super) type Paths = BTreeMap<String, PathItem>;
 
@@ -26,7 +26,7 @@ const MEDIA_WATCH: &[&str] = &[
 const MEDIA_PATCH: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
+    STRATEGIC_MERGE_PATCH,
     "application/apply-patch+yaml",
 ];
 
@@ -114,7 +114,7 @@ impl<'a> Builder<'a> {
         let list = self.list.filter(|_| self.serves(None, "list"))?;
         let text = format!("List or watch {} objects.", self.resource.kind);
         let mut operation = self.operation("get", "list", self.id("list", "", place, ""), text);
-        operation.parameters = self.parameters(parameters::LIST, place, None);
+        operation.parameters = Parameter::all(parameters::LIST, place, Target::Collection);
         operation.responses = answers(&["200"], list);
         operation.produces = MEDIA_WATCH;
         Some(operation)
@@ -124,7 +124,7 @@ impl<'a> Builder<'a> {
         self.serves(None, "create").then_some(())?;
         let text = format!("Create {} {}.", article(&self.resource.kind), self.resource.kind);
         let mut operation = self.operation("post", "post", self.id("create", "", place, ""), text);
-        operation.parameters = self.parameters(parameters::WRITE, place, None);
+        operation.parameters = Parameter::all(parameters::WRITE, place, Target::Collection);
         operation.body = Some(body(self.object, ANY));
         operation.responses = answers(&["200", "201", "202"], self.object);
         Some(operation)
@@ -137,7 +137,7 @@ impl<'a> Builder<'a> {
             format!("Create the {} of {} {}.", subresource.name, article(&self.resource.kind), self.resource.kind);
         let id = self.id("create", "", place, &capitalized(&subresource.name));
         let mut operation = self.operation("post", "post", id, text);
-        operation.parameters = self.parameters(parameters::WRITE, place, Some(self.kind_of(Some(subresource))));
+        operation.parameters = Parameter::all(parameters::WRITE, place, Target::Object);
         operation.body = Some(body(object, ANY));
         operation.responses = answers(&["200", "201", "202"], object);
         operation.action = Some(("post", self.action_kind(Some(subresource))));
@@ -147,7 +147,7 @@ impl<'a> Builder<'a> {
     fn read(&self, place: Place, subresource: Option<&Subresource>) -> Option<Operation> {
         self.serves(subresource, "get").then_some(())?;
         let mut operation = self.on_object("get", "get", "read", "Read", place, subresource);
-        operation.parameters = self.parameters(parameters::PRETTY, place, Some(self.kind_of(subresource)));
+        operation.parameters = Parameter::all(parameters::PRETTY, place, Target::Object);
         operation.responses = answers(&["200"], self.object_of(subresource));
         Some(operation)
     }
@@ -156,7 +156,7 @@ impl<'a> Builder<'a> {
         self.serves(subresource, "update").then_some(())?;
         let object = self.object_of(subresource);
         let mut operation = self.on_object("put", "put", "replace", "Replace", place, subresource);
-        operation.parameters = self.parameters(parameters::WRITE, place, Some(self.kind_of(subresource)));
+        operation.parameters = Parameter::all(parameters::WRITE, place, Target::Object);
         operation.body = Some(body(object, ANY));
         operation.responses = answers(&["200", "201"], object);
         Some(operation)
@@ -165,7 +165,7 @@ impl<'a> Builder<'a> {
     fn patch(&self, place: Place, subresource: Option<&Subresource>) -> Option<Operation> {
         self.serves(subresource, "patch").then_some(())?;
         let mut operation = self.on_object("patch", "patch", "patch", "Change parts of", place, subresource);
-        operation.parameters = self.parameters(parameters::PATCH, place, Some(self.kind_of(subresource)));
+        operation.parameters = Parameter::all(parameters::PATCH, place, Target::Object);
         operation.body = Some(body(Definition::Leaf(Leaf::Patch), MEDIA_PATCH));
         operation.consumes = MEDIA_PATCH;
         operation.responses = answers(&["200", "201"], self.object_of(subresource));
@@ -181,7 +181,7 @@ impl<'a> Builder<'a> {
             false => Definition::Native(Types::native().status()),
         };
         let mut operation = self.on_object("delete", "delete", "delete", "Delete", place, None);
-        operation.parameters = self.parameters(parameters::DELETE, place, Some(&self.resource.kind));
+        operation.parameters = Parameter::all(parameters::DELETE, place, Target::Object);
         operation.body = Some(delete_options());
         operation.responses = answers(&["200", "202"], answer);
         Some(operation)
@@ -192,7 +192,7 @@ impl<'a> Builder<'a> {
         let text = format!("Delete the {} objects that match.", self.resource.kind);
         let mut operation =
             self.operation("delete", "deletecollection", self.id("delete", "Collection", place, ""), text);
-        operation.parameters = self.parameters(parameters::DELETE_COLLECTION, place, None);
+        operation.parameters = Parameter::all(parameters::DELETE_COLLECTION, place, Target::Collection);
         operation.body = Some(delete_options());
         operation.responses = answers(&["200"], Definition::Native(Types::native().status()));
         Some(operation)
@@ -202,7 +202,7 @@ impl<'a> Builder<'a> {
         self.serves(None, "watch").then_some(())?;
         let text = format!("Watch {} objects. Deprecated: list with the watch parameter.", self.resource.kind);
         let mut operation = self.operation("get", "watchlist", self.id("watch", "", place, "List"), text);
-        operation.parameters = self.parameters(parameters::LIST, place, None);
+        operation.parameters = Parameter::all(parameters::LIST, place, Target::Collection);
         operation.responses = vec![("200", watch_event()?), UNAUTHORIZED];
         operation.produces = MEDIA_WATCH;
         Some(operation)
@@ -216,7 +216,7 @@ impl<'a> Builder<'a> {
             article(kind)
         );
         let mut operation = self.operation("get", "watch", self.id("watch", "", place, ""), text);
-        operation.parameters = self.parameters(parameters::LIST, place, Some(kind));
+        operation.parameters = Parameter::all(parameters::LIST, place, Target::Object);
         operation.responses = vec![("200", watch_event()?), UNAUTHORIZED];
         operation.produces = MEDIA_WATCH;
         Some(operation)
@@ -261,19 +261,10 @@ impl<'a> Builder<'a> {
         operation_id(verb, &self.group_version, before, place, &self.resource.kind, after)
     }
 
-    /// The parameters of these names, with the object's name and namespace where the path has them, by name.
-    fn parameters(&self, names: &[&'static str], place: Place, object: Option<&str>) -> Vec<Parameter> {
-        Parameter::all(names, place, object)
-    }
-
     fn object_of(&self, subresource: Option<&Subresource>) -> Definition {
         let own = subresource.and_then(|subresource| subresource.kind.as_ref());
         own.and_then(|kind| Types::native().by_gvk(&kind.group, &kind.version, &kind.kind))
             .map_or(self.object, Definition::Native)
-    }
-
-    fn kind_of<'b>(&'b self, subresource: Option<&'b Subresource>) -> &'b str {
-        subresource.and_then(|subresource| subresource.kind.as_ref()).map_or(&self.resource.kind, |kind| &kind.kind)
     }
 
     fn action_kind(&self, subresource: Option<&Subresource>) -> Value {

@@ -156,15 +156,15 @@ fn documents_say_what_upstream_says() {
         serde_json::from_str(RECORDED).expect("the recording is JSON");
     let registry = registry();
     let mut ours = BTreeMap::new();
-    for (name, document) in all_v3(&registry) {
+    for (name, mut document) in all_v3(&registry) {
+        inline_shared(&mut document);
         ours.insert(format!("v3 {name}"), digests(&document["paths"]));
         ours.entry(format!("v3 {name}"))
             .or_default()
             .extend(digests(document.pointer("/components/schemas").unwrap_or(&Value::Null)));
     }
     let mut v2 = json(&registry, &Key::V2);
-    let shared = v2["parameters"].take();
-    inline_parameters(&mut v2["paths"], &shared);
+    inline_shared(&mut v2);
     let mut entries = digests(&v2["paths"]);
     entries.extend(digests(&v2["definitions"]));
     ours.insert("v2".to_owned(), entries);
@@ -208,19 +208,60 @@ pub(super) fn canonical(value: &Value, parent: &str) -> Value {
     }
 }
 
-/// Shared parameters have names made of hashes of texts, so they are compared where they are used.
-pub(super) fn inline_parameters(value: &mut Value, shared: &Value) {
+/// What is shared has names of its own, so it is compared where it is used.
+pub(super) fn inline_shared(document: &mut Value) {
+    let mut shared = Vec::from([("#/parameters/".to_owned(), document["parameters"].take())]);
+    let components = document.get_mut("components").and_then(Value::as_object_mut);
+    for section in components.into_iter().flat_map(|components| SHARED.map(|name| (name, components.remove(name)))) {
+        shared.push((format!("#/components/{}/", section.0), section.1.unwrap_or_default()));
+    }
+    inline(&mut document["paths"], &shared);
+}
+
+/// The sections of a version 3 document that upstream does not have.
+pub(super) const SHARED: [&str; 3] = ["parameters", "requestBodies", "responses"];
+
+fn inline(value: &mut Value, shared: &[(String, Value)]) {
+    let reference = value.get("$ref").and_then(Value::as_str);
+    let member = reference.and_then(|reference| {
+        shared.iter().find_map(|(place, members)| members.get(reference.strip_prefix(place.as_str())?))
+    });
+    if let Some(member) = member {
+        *value = member.clone();
+        return;
+    }
     match value {
-        Value::Object(entries) => {
-            let name = entries.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix("#/parameters/"));
-            if let Some(parameter) = name.and_then(|name| shared.get(name)) {
-                *value = parameter.clone();
-            } else {
-                entries.values_mut().for_each(|value| inline_parameters(value, shared));
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| inline_parameters(item, shared)),
+        Value::Object(entries) => entries.values_mut().for_each(|value| inline(value, shared)),
+        Value::Array(items) => items.iter_mut().for_each(|item| inline(item, shared)),
         _ => {}
+    }
+}
+
+/// kubectl does not follow references where it looks for what a server can do: whether PATCH takes `dryRun` and
+/// `fieldValidation`, and a strategic merge patch.
+pub(super) fn assert_kubectl_finds_what_patch_takes(document: &Value, strategic: bool) {
+    let mut patches = 0;
+    for (path, operation) in operations(document).filter(|(_, o)| o["x-kubernetes-action"] == "patch") {
+        patches += 1;
+        for name in ["dryRun", "fieldValidation"] {
+            let parameters = operation["parameters"].as_array().expect("parameters");
+            let found = parameters.iter().any(|one| one["name"] == name && one["in"] == "query");
+            assert!(found, "{path}: {name} in {parameters:?}");
+        }
+        if document.get("openapi").is_some() && strategic {
+            let content = &operation["requestBody"]["content"];
+            assert!(content.get("application/strategic-merge-patch+json").is_some(), "{path}: {content}");
+        }
+    }
+    assert!(patches > 0, "nothing can be patched");
+}
+
+#[test]
+fn kubectl_finds_what_native_patches_take() {
+    let registry = registry();
+    assert_kubectl_finds_what_patch_takes(&json(&registry, &Key::V2), true);
+    for name in ["api/v1", "apis/rbac.authorization.k8s.io/v1"] {
+        assert_kubectl_finds_what_patch_takes(&json(&registry, &Key::V3(name.to_owned())), true);
     }
 }
 
@@ -279,7 +320,9 @@ fn protobuf_carries_what_json_carries() {
     let value = json(&registry, &key);
     let bytes = super::tests::bytes(&registry, &key, Encoding::Protobuf);
     assert_eq!(texts(&bytes, &[4, 1, 1]), keys(&value["paths"]));
-    assert_eq!(texts(&bytes, &[5, 1, 1, 1]), keys(&value["components"]["schemas"]));
+    for (number, section) in [(1, "schemas"), (2, "responses"), (3, "parameters"), (5, "requestBodies")] {
+        assert_eq!(texts(&bytes, &[5, number, 1, 1]), keys(&value["components"][section]), "{section}");
+    }
     let ids = |method: &str| -> BTreeSet<String> {
         let items = value["paths"].as_object().into_iter().flatten();
         items.filter_map(|(_, item)| Some(item[method]["operationId"].as_str()?.to_owned())).collect()

@@ -15,8 +15,14 @@ pub mod document {
     /// Within the message of [`COMPONENTS`].
     pub const SCHEMAS: u32 = 1;
     /// Within the message of [`COMPONENTS`].
+    pub const RESPONSES: u32 = 2;
+    /// Within the message of [`COMPONENTS`].
+    pub const PARAMETERS: u32 = 3;
+    /// Within the message of [`COMPONENTS`].
+    pub const REQUEST_BODIES: u32 = 5;
+    /// Within the message of [`COMPONENTS`].
     pub const SECURITY_SCHEMES: u32 = 7;
-    /// Within the message of [`SCHEMAS`].
+    /// Within the messages of [`SCHEMAS`], [`RESPONSES`], [`PARAMETERS`] and [`REQUEST_BODIES`].
     pub const ENTRY: u32 = 1;
 }
 
@@ -61,17 +67,23 @@ static OPERATION: Kind = Message(
         ("description", 3, &String),
         ("operationId", 5, &String),
         ("parameters", 6, &PARAMETER_OR_REFERENCE),
-        ("requestBody", 7, &OneOf(|_| (1, &REQUEST_BODY))),
+        ("requestBody", 7, &REQUEST_BODY_OR_REFERENCE),
         ("responses", 8, &RESPONSES),
         ("deprecated", 10, &Bool),
     ],
     13,
 );
 
+pub static REQUEST_BODY_OR_REFERENCE: Kind =
+    OneOf(|value| if is_reference(value) { (2, &REFERENCE) } else { (1, &REQUEST_BODY) });
+
 static REQUEST_BODY: Kind =
     Message(&[("description", 1, &String), ("content", 2, &MEDIA_TYPES), ("required", 3, &Bool)], 4);
 
-static RESPONSES: Kind = Map(2, &OneOf(|_| (1, &RESPONSE)));
+static RESPONSES: Kind = Map(2, &RESPONSE_OR_REFERENCE);
+
+pub static RESPONSE_OR_REFERENCE: Kind =
+    OneOf(|value| if is_reference(value) { (2, &REFERENCE) } else { (1, &RESPONSE) });
 
 static RESPONSE: Kind = Message(&[("description", 1, &String), ("content", 3, &MEDIA_TYPES)], 5);
 
@@ -79,7 +91,7 @@ static MEDIA_TYPES: Kind = Map(1, &MEDIA_TYPE);
 
 static MEDIA_TYPE: Kind = Message(&[("schema", 1, &SCHEMA_OR_REFERENCE)], 5);
 
-static PARAMETER_OR_REFERENCE: Kind =
+pub static PARAMETER_OR_REFERENCE: Kind =
     OneOf(|value| if is_reference(value) { (2, &REFERENCE) } else { (1, &PARAMETER) });
 
 static PARAMETER: Kind = Message(
