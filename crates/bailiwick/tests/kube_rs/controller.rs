@@ -21,9 +21,9 @@ use crate::churn::{self, CATCH_UP, SELECTOR};
 
 const FINALIZER: &str = "tests.bailiwick.dev/secret";
 const NAMES: usize = 10;
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// After a conflict with a writer the next attempt will most likely pass.
-const RETRY: Duration = Duration::from_millis(200);
+pub const RETRY: Duration = Duration::from_millis(200);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_controller_with_finalizers_converges_under_churn() -> Result<()> {

@@ -3,4 +3,5 @@
 
 mod churn;
 mod controller;
+mod custom_controller;
 mod reflector;
