@@ -66,6 +66,15 @@ impl Server {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
+    /// The most memory that the running process has had resident, as Linux counts it.
+    pub fn peak_memory_bytes(&self) -> Result<u64> {
+        let process = self.process.as_ref().context("the server does not run")?;
+        let status = fs::read_to_string(format!("/proc/{}/status", process.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().with_context(|| format!("VmHWM:{line}"))?;
+        Ok(kib * 1024)
+    }
+
     /// A client with the administrator's certificate.
     pub async fn client(&self) -> Result<kube::Client> {
         Ok(kube::Client::try_from(self.client_config().await?)?)

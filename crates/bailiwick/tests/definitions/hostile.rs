@@ -5,17 +5,17 @@ use serde_json::{Map, Value, json};
 
 use crate::plane::{Plane, brief, definition, thing};
 
-const MIB: u64 = 1024 * 1024;
+pub const MIB: u64 = 1024 * 1024;
 
 /// A hostile schema of `spec`, something it accepts and something it refuses.
-struct Hostile {
-    group: &'static str,
-    spec: Value,
-    good: Value,
-    bad: Value,
+pub struct Hostile {
+    pub group: &'static str,
+    pub spec: Value,
+    pub good: Value,
+    pub bad: Value,
 }
 
-fn hostile() -> Vec<Hostile> {
+pub fn hostile() -> Vec<Hostile> {
     let enumerated: Vec<String> = (0..20_000).map(|n| format!("value-{n}")).collect();
     let wide: Map<String, Value> = (0..4_000)
         .map(|n| {
