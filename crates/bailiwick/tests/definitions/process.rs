@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::hostile::{Hostile, MIB, hostile};
 use crate::plane::{DEFINITIONS, brief, definition, thing};
 
-/// Some ten times what it takes (this program is not optimized); whatever grows with the attempts is beyond it.
+/// Some four times what it takes (this program is not optimized); whatever grows with the attempts is beyond it.
 const MEMORY_BYTES_MAX: u64 = 512 * MIB;
 /// The longest refusal of what is not long itself.
 const ANSWER_BYTES_MAX: usize = MIB as usize;
