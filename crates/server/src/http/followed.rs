@@ -1,4 +1,6 @@
-//! A body whose panic ends it and nothing else: the connection that polls it carries other answers, and is nobody's to count.
+//! A body that is made as it is sent, and what is done about it meanwhile, in one box: its panic ends it and nothing else, as
+//! the connection that polls it carries other answers; what is sent is recorded and counted; its end, or that its client
+//! went, is told to whoever records and counts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -9,17 +11,27 @@ use http_body::{Body, Frame};
 use prometheus_client::metrics::counter::Counter;
 
 use super::body::{BrokenBody, ResponseBody};
+use crate::metrics::Measuring;
+use crate::server::Recording;
 
 /// See the module.
-pub struct ContainedBody {
+pub struct FollowedBody {
     inner: ResponseBody,
     /// Counts panics.
     panics: Counter,
+    /// For the audit log. None when there is nothing to record, or all is.
+    pub recording: Option<Recording>,
+    /// For the metrics. None when all is counted.
+    pub measuring: Option<Measuring>,
 }
 
-impl ContainedBody {
-    pub fn new(inner: ResponseBody, panics: Counter) -> Self {
-        Self { inner, panics }
+impl FollowedBody {
+    /// What follows `body` already, or something that does from now on.
+    pub fn around(body: ResponseBody, panics: &Counter) -> Box<Self> {
+        match body {
+            ResponseBody::Followed(already) => already,
+            inner => Box::new(Self { inner, panics: panics.clone(), recording: None, measuring: None }),
+        }
     }
 
     pub fn inner(&self) -> &ResponseBody {
@@ -31,6 +43,24 @@ impl ContainedBody {
     }
 
     pub fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        let polled = self.poll_contained(cx);
+        if let Some(measuring) = &mut self.measuring {
+            measuring.events_sent(self.inner.events_sent());
+        }
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    self.recording.iter_mut().for_each(|recording| recording.sent(data));
+                    self.measuring.iter_mut().for_each(|measuring| measuring.sent(data));
+                }
+            }
+            Poll::Ready(None | Some(Err(_))) => self.end(),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn poll_contained(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
         let inner = &mut self.inner;
         // Whatever state it is left in, nobody sees: it is dropped.
         let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(cx)));
@@ -40,6 +70,21 @@ impl ContainedBody {
             tracing::error!("an answer panicked while it was sent");
             Poll::Ready(Some(Err(BrokenBody::new("the server could not go on"))))
         })
+    }
+
+    fn end(&mut self) {
+        if let Some(recording) = self.recording.take() {
+            recording.end();
+        }
+        if let Some(measuring) = self.measuring.take() {
+            measuring.end();
+        }
+    }
+}
+
+impl Drop for FollowedBody {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -57,8 +102,7 @@ mod tests {
             "panic" => panic!("while it is sent"),
             piece => Bytes::from_static(piece.as_bytes()),
         });
-        let inner = ResponseBody::Stream(stream.boxed());
-        let mut body = ResponseBody::Contained(Box::new(ContainedBody::new(inner, panics.clone())));
+        let mut body = ResponseBody::Followed(FollowedBody::around(ResponseBody::Stream(stream.boxed()), &panics));
         for expected in ["one", "two"] {
             let frame = body.frame().await.expect("a frame").expect("no error");
             assert_eq!(frame.into_data().expect("data"), expected);
@@ -67,5 +111,13 @@ mod tests {
         assert_eq!(broken.to_string(), "the answer broke off: the server could not go on");
         assert_eq!(panics.get(), 1);
         assert!(body.frame().await.is_none(), "it is over");
+    }
+
+    #[test]
+    fn what_is_followed_already_is_not_put_into_another_box() {
+        let panics = Counter::default();
+        let once = FollowedBody::around(ResponseBody::empty(), &panics);
+        let twice = FollowedBody::around(ResponseBody::Followed(once), &panics);
+        assert!(matches!(twice.inner(), ResponseBody::Full(None)));
     }
 }
