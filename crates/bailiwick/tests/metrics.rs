@@ -1,11 +1,11 @@
 //! `/metrics` as scrapers read it: promtool finds nothing wrong with the text form, OpenMetrics is for those who ask for it, and
 //! what lasts is counted when it is over.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bailiwick_testkit::{Program, Server, tools};
+use bailiwick_testkit::{Controllers, Program, Server, tools};
 use futures::StreamExt;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http_body_util::BodyExt;
@@ -18,8 +18,11 @@ use serde_json::json;
 const BINARY: &str = env!("CARGO_BIN_EXE_bailiwick");
 /// Far more than anything here takes; only a bug runs into it.
 const DEADLINE: Duration = Duration::from_secs(120);
+/// Between two questions of the same kind.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// What Prometheus sends.
 const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+
 /// What a scraper that accepts so much is given, and what it is called.
 async fn scrape(client: &Client, accept: &str) -> Result<(String, String)> {
     let request = http::Request::get("/metrics").header(ACCEPT, accept).body(Body::empty())?;
@@ -137,5 +140,76 @@ async fn a_watch_is_open_while_it_lasts_and_a_request_when_it_is_over() -> Resul
     let text = scrape(&client, "*/*").await?.1;
     let listed = value(&text, "apiserver_response_sizes_sum", &listed).context("lists are counted")?;
     ensure!(listed > 100.0, "{listed} bytes of a list of namespaces");
+    Ok(())
+}
+
+/// Asks again until `attempt` succeeds; its last error when time is up.
+fn eventually<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        match attempt() {
+            Err(error) if Instant::now() > end => return Err(error.context("it did not happen in time")),
+            Err(_) => std::thread::sleep(POLL_INTERVAL),
+            done => return done,
+        }
+    }
+}
+
+/// Waits until controllers say that they stand so.
+fn until_ready(controllers: &Controllers, standing: &str) -> Result<()> {
+    eventually(|| {
+        let answer = controllers.get("/readyz")?;
+        ensure!(answer == (200, standing.to_owned()), "{answer:?}");
+        Ok(())
+    })
+    .with_context(|| standing.to_owned())
+}
+
+/// The names of the queues that a text shows.
+fn queues(text: &str) -> BTreeSet<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("workqueue_depth{name=\"")?.split('"').next()).collect()
+}
+
+#[test]
+fn controllers_elsewhere_show_what_they_would_show_in_the_server() -> Result<()> {
+    let server = Server::start_with(BINARY, &["--no-controllers"])?;
+    let first = Controllers::start(BINARY, &server)?;
+    until_ready(&first, "leading")?;
+    let second = Controllers::start(BINARY, &server)?;
+    until_ready(&second, "waiting")?;
+    assert_eq!(first.get("/healthz")?, (200, "ok".to_owned()));
+    assert_eq!(second.get("/healthz")?, (200, "ok".to_owned()));
+    let leads = |controllers: &Controllers| -> Result<Option<f64>> {
+        let (_, text) = controllers.get("/metrics")?;
+        Ok(value(&text, "leader_election_master_status", &["name=\"bailiwick-controllers\""]))
+    };
+    assert_eq!((leads(&first)?, leads(&second)?), (Some(1.0), Some(0.0)));
+
+    // A queue is shown from when it is worked on. Those of definitions are always the server's own.
+    let whole = Server::start(BINARY)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let client = runtime.block_on(whole.client())?;
+    let text = eventually(|| {
+        let (_, inside) = runtime.block_on(scrape(&client, "*/*"))?;
+        let (_, outside) = first.get("/metrics")?;
+        let mut expected = queues(&inside);
+        expected.retain(|queue| !["definitions", "api-services"].contains(queue));
+        ensure!(expected.contains("garbage-collector") && queues(&outside) == expected, "{outside}\n{inside}");
+        Ok(outside)
+    })?;
+    check_with_promtool(&text)?;
+
+    first.terminate()?;
+    until_ready(&second, "leading")?;
+    assert_eq!(leads(&second)?, Some(1.0));
+    second.terminate()
+}
+
+#[test]
+fn nobody_is_shown_to_other_machines() -> Result<()> {
+    let server = Server::start_with(BINARY, &["--no-controllers"])?;
+    let flags = ["controllers", "--metrics-bind-address", "0.0.0.0:0", "--kubeconfig"];
+    let refused = Program::new(BINARY).args(flags).arg(server.kubeconfig()).run().err().context("it must not start")?;
+    ensure!(refused.to_string().contains("only loopback addresses can be served at"), "{refused:#}");
     Ok(())
 }

@@ -2,11 +2,11 @@
 //! file and finds what is wrong with its surroundings.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bailiwick_testkit::{Program, Server, tools};
+use bailiwick_testkit::{Controllers, Etcd, Program, Server};
 use futures::StreamExt;
 use http_body_util::BodyExt;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -56,34 +56,6 @@ async fn before_it_ends_it_says_so_and_goes_on_serving() -> Result<()> {
     Ok(())
 }
 
-/// `bailiwick controllers`, ended when dropped.
-struct Controllers(Child);
-
-impl Controllers {
-    fn start(server: &Server) -> Result<Self> {
-        let child = Command::new(BINARY)
-            .args(["controllers", "--kubeconfig"])
-            .arg(server.kubeconfig())
-            .stdin(Stdio::null())
-            .spawn()?;
-        Ok(Self(child))
-    }
-
-    fn terminate(mut self) -> Result<()> {
-        Program::new("kill").args(["-TERM", &self.0.id().to_string()]).run()?;
-        ensure!(self.0.wait()?.success());
-        Ok(())
-    }
-}
-
-impl Drop for Controllers {
-    fn drop(&mut self) {
-        // Nothing to be done about a process that is already gone.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 async fn leader(client: &Client) -> Result<String> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
     let held = |lease: Option<&Lease>| {
@@ -111,10 +83,10 @@ async fn namespace_lives_and_dies(client: &Client, name: &str) -> Result<()> {
 async fn controllers_elsewhere_take_turns() -> Result<()> {
     let server = Server::start_with(BINARY, &["--no-controllers"])?;
     let client = server.client().await?;
-    let first = Controllers::start(&server)?;
+    let first = Controllers::start(BINARY, &server)?;
     let first_name = leader(&client).await?;
     namespace_lives_and_dies(&client, "first").await?;
-    let second = Controllers::start(&server)?;
+    let second = Controllers::start(BINARY, &server)?;
     first.terminate()?;
     namespace_lives_and_dies(&client, "second").await?;
     let second_name = leader(&client).await?;
@@ -122,44 +94,12 @@ async fn controllers_elsewhere_take_turns() -> Result<()> {
     second.terminate()
 }
 
-/// An etcd of one member, gone when dropped.
-struct Etcd {
-    process: Child,
-    url: String,
-    _directory: tempfile::TempDir,
-}
-
-impl Etcd {
-    fn start() -> Result<Self> {
-        let directory = tempfile::tempdir()?;
-        // The ports are free when they are asked for, and nobody else asks the system for one by number.
-        let free = || anyhow::Ok(format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?));
-        let (url, peers) = (free()?, free()?);
-        let process = Command::new(tools::find("etcd")?)
-            .args(["--unsafe-no-fsync", "--listen-client-urls", &url, "--advertise-client-urls", &url])
-            .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
-            .args(["--initial-cluster", &format!("default={peers}"), "--log-level=error", "--data-dir"])
-            .arg(directory.path())
-            .stdin(Stdio::null())
-            .spawn()?;
-        Ok(Self { process, url, _directory: directory })
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        // Nothing to be done about a process that is already gone.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_servers_on_etcd_one_runs_the_controllers() -> Result<()> {
-    let etcd = Etcd::start()?;
-    let mut first = Server::start_with(BINARY, &["--etcd-servers", &etcd.url])?;
+    let Some(etcd) = Etcd::start()? else { return Ok(()) };
+    let mut first = Server::start_with(BINARY, &["--etcd-servers", etcd.url()])?;
     let leader_of_one = leader(&first.client().await?).await?;
-    let second = Server::start_with(BINARY, &["--etcd-servers", &etcd.url])?;
+    let second = Server::start_with(BINARY, &["--etcd-servers", etcd.url()])?;
     let client = second.client().await?;
     namespace_lives_and_dies(&client, "first").await?;
     assert_eq!(leader(&client).await?, leader_of_one, "the second waits");

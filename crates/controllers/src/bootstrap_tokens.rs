@@ -5,13 +5,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, Preconditions};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 
-use crate::error::{Error, is_conflict};
-use crate::requests::ignore_not_found;
+use crate::error::Error;
+use crate::requests::delete_as_seen;
 use crate::work_queue::{Outcome, WorkQueue};
 
 /// Where bootstrap tokens are kept.
@@ -71,13 +70,8 @@ impl BootstrapTokens {
             Remaining::For(left) => return Ok(Outcome::After(left.min(WAIT_MAX))),
             Remaining::Over => {}
         }
-        let preconditions = Preconditions { uid: secret.uid(), resource_version: secret.resource_version() };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         tracing::info!(secret = name, "a bootstrap token has expired and is removed");
-        match self.secrets.delete(name, &params).await {
-            Err(error) if is_conflict(&error) => Err(Error::Changed(name.to_owned())),
-            result => ignore_not_found(result).map(|()| Outcome::Done),
-        }
+        delete_as_seen(&self.secrets, &secret).await.map(|()| Outcome::Done)
     }
 }
 

@@ -8,7 +8,7 @@ mod signers;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind, Object};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use self::lifetime::remaining;
 pub use self::signers::Signing;
 use crate::error::{Error, is_conflict};
-use crate::requests::ignore_not_found;
+use crate::requests::{delete_as_seen, ignore_not_found};
 use crate::work_queue::{Outcome, WorkQueue};
 
 /// Requests worked on at the same time.
@@ -114,13 +114,8 @@ impl Certificates {
         let created = request.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let remaining = remaining(created, &status, now);
         if remaining.is_zero() {
-            let preconditions = Preconditions { uid: request.uid(), resource_version: request.resource_version() };
-            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             tracing::info!(name, "removing a certificate signing request that has had its time");
-            return match self.api.delete(name, &params).await {
-                Err(error) if is_conflict(&error) => Err(Error::Changed(name.to_owned())),
-                result => ignore_not_found(result).map(|()| Outcome::Done),
-            };
+            return delete_as_seen(&self.api, &request).await.map(|()| Outcome::Done);
         }
         if status.awaits_signature()
             && let Some(signing) = &self.signing

@@ -8,13 +8,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::api::{DeleteParams, Preconditions};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 
-use crate::error::{Error, is_conflict};
-use crate::requests::ignore_not_found;
+use crate::error::Error;
+use crate::requests::delete_as_seen;
 use crate::work_queue::{Outcome, WorkQueue};
 
 /// Where servers keep their leases.
@@ -61,13 +60,8 @@ impl ExpiredLeases {
         if !left.is_zero() {
             return Ok(Outcome::After(left));
         }
-        let preconditions = Preconditions { uid: lease.uid(), resource_version: lease.resource_version() };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         tracing::info!(lease = name, "a server has been silent for too long; its lease is removed");
-        match self.leases.delete(name, &params).await {
-            Err(error) if is_conflict(&error) => Err(Error::Changed(name.to_owned())),
-            result => ignore_not_found(result).map(|()| Outcome::Done),
-        }
+        delete_as_seen(&self.leases, &lease).await.map(|()| Outcome::Done)
     }
 }
 

@@ -44,7 +44,7 @@ use crate::discovery::Discovery;
 use crate::expired_leases::ExpiredLeases;
 use crate::garbage_collector::GarbageCollector;
 pub use crate::leader_election::{LeaderElection, lead, run_elected};
-pub use crate::metrics::Metrics;
+pub use crate::metrics::{Metrics, Standing};
 use crate::monitor::Observer;
 use crate::namespace::Namespaces;
 use crate::policy_status::PolicyStatus;

@@ -16,6 +16,17 @@ tokio::task_local! {
     static CURRENT: Metrics;
 }
 
+/// How a program stands to the work of its controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has not come to the work yet.
+    Starting,
+    /// Another program does it, and this one would take over.
+    Waiting,
+    /// It does it.
+    Leading,
+}
+
 /// The metrics of the controllers of one program. Give [`Metrics::append`] to whoever serves `/metrics`.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Mutex<Shown>>);
@@ -59,6 +70,17 @@ impl Metrics {
         for (name, queues) in &shown.queues {
             let retries: u64 = alive(queues).map(|counts| counts.retries.load(Ordering::Relaxed)).sum();
             let _ = writeln!(out, "{RETRIES}{{name=\"{name}\"}} {retries}");
+        }
+    }
+
+    /// How this program stands by what is shown. Who shares the work with nobody leads as soon as it works.
+    pub fn standing(&self) -> Standing {
+        let shown = self.lock();
+        match shown.leases.values().max() {
+            Some(true) => Standing::Leading,
+            Some(false) => Standing::Waiting,
+            None if shown.queues.is_empty() => Standing::Starting,
+            None => Standing::Leading,
         }
     }
 
@@ -128,11 +150,21 @@ mod tests {
     }
 
     #[test]
+    fn who_shares_the_work_with_nobody_leads_as_soon_as_it_works() {
+        let metrics = Metrics::default();
+        assert_eq!(metrics.standing(), Standing::Starting);
+        CURRENT.sync_scope(metrics.clone(), || show("test", &Arc::default()));
+        assert_eq!(metrics.standing(), Standing::Leading);
+    }
+
+    #[test]
     fn who_leads_is_shown_by_lease() {
         let metrics = Metrics::default();
         metrics.leads("a", false);
+        assert_eq!(metrics.standing(), Standing::Waiting);
         metrics.leads("b", true);
         let leads = |name: &str, value: u8| format!("leader_election_master_status{{name=\"{name}\"}} {value}");
         assert_eq!(values(&metrics), [leads("a", 0), leads("b", 1)]);
+        assert_eq!(metrics.standing(), Standing::Leading);
     }
 }

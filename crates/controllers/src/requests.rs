@@ -4,14 +4,15 @@ use futures::TryStreamExt;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::client::Body;
 use kube::core::Status;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::discovery::{ResourceType, Scope};
-use crate::error::{Error, is_not_found};
+use crate::error::{Error, is_conflict, is_not_found};
 use crate::header::Header;
 
 /// The answer to a collection delete is a list of what was deleted; its metadata is the least the server can send.
@@ -90,6 +91,19 @@ pub(crate) async fn remove_finalizer(api: &Api<Header>, name: &str, uid: &str, f
     let kept: Vec<&String> = finalizers.iter().filter(|found| *found != finalizer).collect();
     let patch = json!({"metadata": {"resourceVersion": live.metadata.resource_version, "finalizers": kept}});
     ignore_not_found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)
+}
+
+/// Deletes an object that is still as it was seen; [`Error::Changed`] if it is not.
+pub(crate) async fn delete_as_seen<K>(api: &Api<K>, seen: &K) -> Result<(), Error>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let preconditions = Preconditions { uid: seen.uid(), resource_version: seen.resource_version() };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match api.delete(&seen.name_any(), &params).await {
+        Err(error) if is_conflict(&error) => Err(Error::Changed(seen.name_any())),
+        result => ignore_not_found(result),
+    }
 }
 
 pub(crate) fn ignore_not_found<T>(result: Result<T, kube::Error>) -> Result<(), Error> {

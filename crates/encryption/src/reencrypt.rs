@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bailiwick_store::{Expect, KeyRange, KeyValue, Op, RangeRequest, Result, prefix_end};
+use bailiwick_store::{Expect, KeyRange, KeyValue, Op, RangeRequest, Result, key_after};
 use bytes::Bytes;
 
 use crate::encrypted_store::EncryptedStore;
@@ -147,7 +147,7 @@ impl EncryptedStore {
                 self.rewrite(entry).await?;
             }
             match last.filter(|_| more) {
-                Some(last) => range.start = after(&last),
+                Some(last) => range.start = key_after(&last),
                 None => return Ok(()),
             }
         }
@@ -203,12 +203,4 @@ async fn resealed(ring: &Keyring, entry: &KeyValue) -> Result<Option<Bytes>> {
         return Ok(None);
     }
     ring.seal(&entry.key, opened.value).map(Some).map_err(failed)
-}
-
-/// The first key after `key`.
-pub(crate) fn after(key: &Bytes) -> Bytes {
-    let mut next = key.to_vec();
-    next.push(0);
-    debug_assert!(prefix_end(key).is_none_or(|end| next < end.to_vec()));
-    next.into()
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bailiwick_machinery::query::Query;
 use bailiwick_machinery::status::{ApiError, ApiResult};
-use bailiwick_store::{self as store, Change, KeyRange, KeyValue, RangeRequest, Revision, WatchItem};
+use bailiwick_store::{self as store, Change, KeyRange, KeyValue, RangeRequest, Revision, WatchItem, key_after};
 use bytes::Bytes;
 use futures::StreamExt;
 use http::Method;
@@ -147,7 +147,7 @@ impl Reader {
                 read.entries.iter().for_each(|kv| self.write("ADDED", kv, kv.mod_revision, &mut lines));
                 match read.entries.last().filter(|_| read.more()) {
                     Some(last) => {
-                        let start = [&last.key, &b"\0"[..]].concat().into();
+                        let start = key_after(&last.key);
                         self.phase = Phase::Initial { at: Some(at), start };
                     }
                     None => {

@@ -18,4 +18,4 @@ pub use event::{Event, EventType, FrameKey};
 pub use feed::{Caches, Feed};
 pub use object::{KeyLayout, Object, UnreadableObject, encode_for_storage};
 pub use resource::{CacheSpec, ResourceCache, Snapshot, Subscriber};
-pub use watcher::{Filter, Next, QueueLimits, Watcher, key_after};
+pub use watcher::{Filter, Next, QueueLimits, Watcher};

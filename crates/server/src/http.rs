@@ -2,13 +2,13 @@
 
 mod body;
 mod connection;
-mod contained;
 mod corked;
+mod followed;
 mod lanes;
 mod listener;
 mod streams;
 
 pub use body::{BrokenBody, ResponseBody};
-pub(crate) use contained::ContainedBody;
+pub(crate) use followed::FollowedBody;
 pub use lanes::Length;
 pub use listener::{Limits, Listener, Running};

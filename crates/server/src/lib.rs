@@ -7,6 +7,7 @@
 mod across;
 mod aggregation;
 pub mod cache;
+mod diagnostics;
 mod discovery;
 mod encode;
 mod encryption;
@@ -27,6 +28,7 @@ mod tenants;
 mod waiting;
 mod wake;
 
+pub use diagnostics::{Diagnostics, DiagnosticsError, DiagnosticsListener, Readiness};
 pub use discovery::{KUBERNETES_VERSION, Priority};
 pub use encryption::StorageEncryption;
 pub use local::LocalService;

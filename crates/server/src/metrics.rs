@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub use exposition::Exposition;
-pub use measured::{Course, MeasuredBody};
+pub use measured::{Course, Measuring};
 
 use crate::cache::Caches;
 
@@ -279,7 +279,7 @@ pub(crate) fn append_tenant_metrics(text: &mut String, open: usize) {
 }
 
 /// What every Prometheus client exports about its process; `/proc` is there on Linux only.
-fn append_process_metrics(text: &mut String) {
+pub(crate) fn append_process_metrics(text: &mut String) {
     use std::fmt::Write;
     /// Linux reports process times in hundredths of a second on every architecture.
     const TICKS_PER_SECOND: f64 = 100.0;

@@ -13,7 +13,7 @@ mod projects;
 mod respond;
 mod trace;
 
-pub use audit::AuditedBody;
+pub use audit::Recording;
 pub use flow::FlowLimits;
 pub use paths::{PathRoute, Planes};
 pub use projects::{PROJECT_ADMINS, project_issuer};

@@ -188,11 +188,7 @@ impl Tenants {
 async fn described(caches: &Caches, object: &Object) -> store::Result<Project> {
     let value = object.to_value().map_err(|error| store::Error::InvalidRequest(error.to_string()))?;
     // The cache does not keep when an object was first stored.
-    let request = RangeRequest {
-        range: KeyRange { start: object.key().clone(), end: Some([object.key(), &b"\0"[..]].concat().into()) },
-        at: None,
-        limit: None,
-    };
+    let request = RangeRequest { range: KeyRange::single(object.key().clone()), at: None, limit: None };
     let stored = caches.store().range(request).await?;
     let created = stored.entries.first().map_or(object.revision, |kv| kv.create_revision);
     Ok(Project {

@@ -56,10 +56,21 @@ impl KeyRange {
         Self { start, end }
     }
 
+    /// `key` and no other.
+    pub fn single(key: impl Into<Bytes>) -> Self {
+        let start: Bytes = key.into();
+        Self { end: Some(key_after(&start)), start }
+    }
+
     /// Whether `key` lies in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         key >= self.start.as_ref() && self.end.as_ref().is_none_or(|end| key < end.as_ref())
     }
+}
+
+/// The first key after `key`.
+pub fn key_after(key: &[u8]) -> Bytes {
+    [key, b"\0"].concat().into()
 }
 
 /// The first key after all keys that begin with `prefix`; `None` when there is none.

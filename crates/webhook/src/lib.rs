@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{Request, StatusCode, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
@@ -103,30 +103,12 @@ impl Webhook {
     /// Sends a body and gives whatever comes back within `timeout`, of which the server is told.
     pub async fn post(&self, body: Vec<u8>, timeout: Duration) -> Result<RawAnswer, Error> {
         let url = format!("{}?timeout={}s", self.endpoint.url, timeout.as_millis().div_ceil(1000));
-        let exchange = async {
-            let failed = |reason: String| Error::Call { url: url.clone(), reason };
-            let mut request = Request::post(url.as_str())
-                .header(CONTENT_TYPE, "application/json")
-                .header(ACCEPT, "application/json, */*");
-            if let Some(value) = self.endpoint.authorization().await? {
-                request = request.header(AUTHORIZATION, value);
-            }
-            if let Some(value) = bailiwick_traces::current_traceparent() {
-                request = request.header("traceparent", value);
-            }
-            let request = request.body(Full::from(body)).map_err(|error| failed(error.to_string()))?;
-            let response = self.client.request(request).await.map_err(|error| failed(go_reason::of(&error, &url)))?;
-            let status = response.status().as_u16();
-            let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-            let content_type = content_type.unwrap_or_default().to_owned();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let body = body.map_err(|error| failed(error.to_string()))?.to_bytes();
-            Ok(RawAnswer { status, content_type, body })
-        };
-        match tokio::time::timeout(timeout, exchange).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::Timeout(url)),
-        }
+        let exchange = self.exchange(&url, body.into(), |error| go_reason::of(error, &url));
+        let Ok(answered) = tokio::time::timeout(timeout, exchange).await else { return Err(Error::Timeout(url)) };
+        let (head, body) = answered?.into_parts();
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
+        Ok(RawAnswer { status: head.status.as_u16(), content_type, body })
     }
 
     /// Sends a review and gives the review that comes back.
@@ -140,23 +122,25 @@ impl Webhook {
         self.in_time(document).await.map(drop)
     }
 
+    /// What comes back from a server that was content, within the webhook's own time.
     async fn in_time(&self, body: Bytes) -> Result<Bytes, Error> {
-        match tokio::time::timeout(self.timeout, self.exchange(body)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::Timeout(self.shown_url())),
-        }
+        let url = format!("{}?timeout={}s", self.endpoint.url, self.timeout.as_secs());
+        let exchange = self.exchange(&url, body, |error| reason(error));
+        let Ok(answered) = tokio::time::timeout(self.timeout, exchange).await else { return Err(Error::Timeout(url)) };
+        let (head, body) = answered?.into_parts();
+        if head.status.is_success() { Ok(body) } else { Err(refusal(head.status, &body)) }
     }
 
-    /// As clients see it in messages: with the timeout it is called with.
-    fn shown_url(&self) -> String {
-        format!("{}?timeout={}s", self.endpoint.url, self.timeout.as_secs())
-    }
-
-    async fn exchange(&self, body: Bytes) -> Result<Bytes, Error> {
-        let failed = |reason: String| Error::Call { url: self.shown_url(), reason };
-        let mut request = Request::post(self.shown_url())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, */*");
+    /// One request and its answer, whatever it is; `reason` words why there was none.
+    async fn exchange(
+        &self,
+        url: &str,
+        body: Bytes,
+        reason: impl Fn(&legacy::Error) -> String,
+    ) -> Result<Response<Bytes>, Error> {
+        let failed = |reason: String| Error::Call { url: url.to_owned(), reason };
+        let mut request =
+            Request::post(url).header(CONTENT_TYPE, "application/json").header(ACCEPT, "application/json, */*");
         if let Some(value) = self.endpoint.authorization().await? {
             request = request.header(AUTHORIZATION, value);
         }
@@ -165,13 +149,10 @@ impl Webhook {
         }
         let request = request.body(Full::from(body)).map_err(|error| failed(error.to_string()))?;
         let response = self.client.request(request).await.map_err(|error| failed(reason(&error)))?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| failed(error.to_string()))?.to_bytes();
-        if !status.is_success() {
-            return Err(refusal(status, &body));
-        }
-        Ok(body)
+        Ok(Response::from_parts(head, body))
     }
 }
 

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 use bailiwick_auth::authz::Explanation;
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use self::report::Question;
+use crate::cli::kubeconfig;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -62,10 +62,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
 }
 
 async fn explain(args: Explain) -> anyhow::Result<()> {
-    let path = &args.kubeconfig;
-    let kubeconfig = Kubeconfig::read_from(path).with_context(|| path.display().to_string())?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let client = kubeconfig::client(&args.kubeconfig).await?;
     let question = question(&client, &args).await?;
     let request = http::Request::get(query(&question)).body(Vec::new())?;
     let explanation: Explanation = client.request(request).await.context("the server does not explain")?;

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bailiwick::CustomSigner;
 use bailiwick_auth::pki::CertificateAuthority;
-use bailiwick_controllers::{Controller, LeaderElection, Options, SEVERAL_SERVERS_GRACE, Signing};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use bailiwick_controllers::{Controller, LeaderElection, Metrics, Options, SEVERAL_SERVERS_GRACE, Signing};
+
+use crate::cli::kubeconfig;
+use crate::cli::outside::{self, told_to_end};
 
 /// Run the generic controllers against the server of a kubeconfig (one that runs with --no-controllers).
 #[derive(clap::Args)]
@@ -29,6 +31,8 @@ pub struct Args {
     /// A custom signer with an authority of its own: NAME=CERTFILE,KEYFILE. May be repeated.
     #[arg(long, requires = "cluster_signing_cert_file")]
     custom_signer: Vec<CustomSigner>,
+    #[command(flatten)]
+    diagnostics: outside::Flags,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -38,11 +42,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn controllers(args: Args) -> anyhow::Result<()> {
-    let path = &args.kubeconfig;
-    let kubeconfig = Kubeconfig::read_from(path).with_context(|| path.display().to_string())?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .with_context(|| path.display().to_string())?;
+    let metrics = Metrics::default();
+    let _diagnostics = args.diagnostics.serve(metrics.clone()).await?;
+    let config = kubeconfig::config(&args.kubeconfig).await?;
     let root_ca = match &args.root_ca_file {
         Some(path) => Some(std::fs::read_to_string(path).with_context(|| path.display().to_string())?),
         None => config.root_cert.as_ref().map(|certificates| bundle(certificates)),
@@ -51,18 +53,13 @@ async fn controllers(args: Args) -> anyhow::Result<()> {
     let version = client.apiserver_version().await.context("the server does not answer")?;
     tracing::info!(server = version.git_version, "connected");
     let controllers = useful(&client).await?;
-    let options = options(&args, controllers, root_ca)?;
-    let told_to_end = async {
-        match bailiwick::stop_signal().await {
-            Ok(signal) => tracing::info!(signal, "stopping"),
-            Err(error) => tracing::error!(%error, "cannot wait for signals"),
-        }
-    };
+    let options = Options { metrics: metrics.clone(), ..options(&args, controllers, root_ca)? };
     if args.leader_elect {
-        bailiwick_controllers::run_elected(client, options, LeaderElection::of_controllers(), told_to_end).await;
+        let election = LeaderElection { metrics, ..LeaderElection::of_controllers() };
+        bailiwick_controllers::run_elected(client, options, election, told_to_end()).await;
     } else {
         // Whoever started us without others beside us starts us again.
-        bailiwick_controllers::run(client, options, told_to_end).await?;
+        bailiwick_controllers::run(client, options, told_to_end()).await?;
     }
     Ok(())
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::ApiResource;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
+
+use crate::cli::kubeconfig;
 
 /// Objects read at a time.
 const PAGE_SIZE: u32 = 500;
@@ -53,10 +54,7 @@ fn definitions(client: &Client) -> Api<DynamicObject> {
 }
 
 async fn migrate(args: Migrate) -> anyhow::Result<()> {
-    let path = &args.kubeconfig;
-    let kubeconfig = Kubeconfig::read_from(path).with_context(|| path.display().to_string())?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let client = kubeconfig::client(&args.kubeconfig).await?;
     let api = definitions(&client);
     let chosen = match args.names.as_slice() {
         [] => api.list(&ListParams::default()).await.context("cannot list definitions")?.items,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bailiwick_encryption::LocalKey;
-use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
+
+use crate::cli::kubeconfig;
 
 /// How often a running server is asked how far it is.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -53,10 +53,8 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-async fn reencrypt(kubeconfig: &Path) -> anyhow::Result<()> {
-    let read = Kubeconfig::read_from(kubeconfig).with_context(|| kubeconfig.display().to_string())?;
-    let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+async fn reencrypt(path: &Path) -> anyhow::Result<()> {
+    let client = kubeconfig::client(path).await?;
     let start = http::Request::post("/encryption/reencrypt").body(Vec::new())?;
     client.request::<Value>(start).await.context("the server did not start: is it running, with encryption on?")?;
     loop {

@@ -4,11 +4,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use bailiwick_controllers::LeaderElection;
+use bailiwick_controllers::{LeaderElection, Metrics};
 use bailiwick_olm::{Announcement, LEASE, PackageServer};
 use bailiwick_webhook::dial::Cidr;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use crate::cli::kubeconfig;
+use crate::cli::outside::{self, told_to_end};
 use crate::cli::serve::olm::Flags;
 
 /// Serve OLM's kinds on the server of a kubeconfig and install operators from catalogs there (a server that does not run
@@ -35,6 +36,8 @@ pub struct Args {
     deny_cidrs: Vec<Cidr>,
     #[command(flatten)]
     olm: Flags,
+    #[command(flatten)]
+    diagnostics: outside::Flags,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -45,29 +48,20 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn install(args: Args) -> anyhow::Result<()> {
-    let path = &args.kubeconfig;
-    let kubeconfig = Kubeconfig::read_from(path).with_context(|| path.display().to_string())?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .with_context(|| path.display().to_string())?;
-    let client = kube::Client::try_from(config)?;
+    let metrics = Metrics::default();
+    let _diagnostics = args.diagnostics.serve(metrics.clone()).await?;
+    let client = kubeconfig::client(&args.kubeconfig).await?;
     let version = client.apiserver_version().await.context("the server does not answer")?;
     tracing::info!(server = version.git_version, "connected");
     let mut options = args.olm.options().service(&args.data_dir, &args.deny_cidrs)?;
     if args.leader_elect {
-        options.election = Some(LeaderElection::named(LEASE));
+        options.election = Some(LeaderElection { metrics: metrics.clone(), ..LeaderElection::named(LEASE) });
     }
     if let Some(address) = args.package_server_listen {
         let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
         let announcement = args.package_server_url.map_or(Announcement::Annotated, Announcement::At);
         options.package_server = Some(PackageServer { listener, announcement });
     }
-    let told_to_end = async {
-        match bailiwick::stop_signal().await {
-            Ok(signal) => tracing::info!(signal, "stopping"),
-            Err(error) => tracing::error!(%error, "cannot wait for signals"),
-        }
-    };
-    bailiwick_olm::run(client, options, told_to_end).await?;
+    metrics.scope(bailiwick_olm::run(client, options, told_to_end())).await?;
     Ok(())
 }

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bailiwick_machinery::yaml;
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig;
 use serde_json::{Value, json};
+
+use crate::cli::kubeconfig;
 
 const COLLECTION: &str = "/apis/resourcemanager.miloapis.com/v1alpha1";
 
@@ -69,8 +71,7 @@ impl Server {
     }
 
     async fn client(&self) -> anyhow::Result<Client> {
-        let mut config =
-            kube::Config::from_custom_kubeconfig(read(&self.path())?, &KubeConfigOptions::default()).await?;
+        let mut config = kubeconfig::config(&self.path()).await?;
         config.cluster_url = root_of(&config.cluster_url.to_string()).parse()?;
         Ok(Client::try_from(config)?)
     }

@@ -148,9 +148,9 @@ async fn bodies_are_passed_on_while_they_are_written() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn more_watches_than_a_connection_carries_do_not_keep_others_waiting() -> Result<()> {
-    let backend = Backend::start(Setup {
+/// Watches that begin and never end.
+fn endless_watches() -> Setup {
+    Setup {
         behaviour: Arc::new(|asked, request| match asked.uri.contains("watch=true") {
             false => Err(Box::new(request)),
             true => {
@@ -163,7 +163,12 @@ async fn more_watches_than_a_connection_carries_do_not_keep_others_waiting() -> 
             }
         }),
         ..Setup::default()
-    })?;
+    }
+}
+
+#[tokio::test]
+async fn more_watches_than_a_connection_carries_do_not_keep_others_waiting() -> Result<()> {
+    let backend = Backend::start(endless_watches())?;
     let (_server, api) = aggregated(&backend).await?;
     let mut watches = Vec::new();
     for _ in 0..250 {
@@ -269,20 +274,7 @@ async fn a_slow_server_is_not_waited_for_longer_than_allowed() -> Result<()> {
 
 #[tokio::test]
 async fn a_server_that_stops_does_not_wait_for_watches_of_others() -> Result<()> {
-    let backend = Backend::start(Setup {
-        behaviour: Arc::new(|asked, request| match asked.uri.contains("watch=true") {
-            false => Err(Box::new(request)),
-            true => {
-                let (mut sender, body) = streamed();
-                tokio::spawn(async move {
-                    send(&mut sender, "begun\n").await;
-                    std::future::pending::<()>().await;
-                });
-                answering(Response::new(body))
-            }
-        }),
-        ..Setup::default()
-    })?;
+    let backend = Backend::start(endless_watches())?;
     let directory = tempfile::tempdir()?;
     let running = bailiwick::ControlPlane::builder(directory.path()).start().await?;
     let user = bailiwick_machinery::user::UserInfo {

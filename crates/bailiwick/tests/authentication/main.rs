@@ -8,6 +8,7 @@ mod front_proxy;
 mod login;
 mod oidc;
 mod provider;
+mod refusals;
 mod refused_tokens;
 mod service_accounts;
 mod token_webhook;

@@ -1,5 +1,4 @@
-//! Tokens that are not good, or no longer: each is refused, each refusal is in the audit log with nobody as its user, and
-//! no token is.
+//! Tokens of service accounts that are not good, or no longer.
 
 use anyhow::{Context, Result, ensure};
 use bailiwick_testkit::{ADMIN_TOKEN, Server};
@@ -9,21 +8,20 @@ use rcgen::{KeyPair, SigningKey};
 use serde_json::{Value, json};
 
 use crate::login::{client, eventually, known};
+use crate::refusals::{AuditLog, LONG_BYTES, ask, assert_no_request, outlived};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_bailiwick");
-const POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n";
 const NS: &str = "/api/v1/namespaces/default";
+/// Upstream's allowance for clocks that differ.
+const LEEWAY_SECONDS: u64 = 60;
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1";
-/// More than any token has, less than what a head may hold.
-const LONG_BYTES: usize = 64 * 1024;
-/// More than a head may hold.
-const TOO_LONG_BYTES: usize = 200 * 1024;
 
 /// A server whose key is known, and what it records.
 struct Issuer {
     server: Server,
     key: KeyPair,
-    directory: tempfile::TempDir,
+    audit_log: AuditLog,
+    _directory: tempfile::TempDir,
 }
 
 impl Issuer {
@@ -33,23 +31,13 @@ impl Issuer {
         let path = |name: &str| directory.path().join(name).display().to_string();
         std::fs::write(path("signing.pem"), key.serialize_pem())?;
         std::fs::write(path("checking.pem"), key.public_key_pem())?;
-        std::fs::write(path("policy.yaml"), POLICY)?;
-        let server = Server::start_with(
-            BINARY,
-            &[
-                "--service-account-signing-key-file",
-                &path("signing.pem"),
-                "--service-account-key-file",
-                &path("checking.pem"),
-                "--service-account-issuer",
-                "https://issuer.example",
-                "--audit-policy-file",
-                &path("policy.yaml"),
-                "--audit-log-path",
-                &path("audit.log"),
-            ],
-        )?;
-        Ok(Self { server, key, directory })
+        let audit_log = AuditLog::new()?;
+        let (signing, checking, recording) = (path("signing.pem"), path("checking.pem"), audit_log.flags());
+        let mut flags = vec!["--service-account-signing-key-file", &signing, "--service-account-key-file", &checking];
+        flags.extend(["--service-account-issuer", "https://issuer.example"]);
+        flags.extend(recording.iter().map(String::as_str));
+        let server = Server::start_with(BINARY, &flags)?;
+        Ok(Self { server, key, audit_log, _directory: directory })
     }
 
     /// A request of the administrator's, which must succeed.
@@ -102,27 +90,12 @@ impl Issuer {
 
     /// The status with which a bearer of the token is answered, in a request of this audit ID.
     fn ask(&self, id: &str, plane: &str, token: &str) -> Result<u16> {
-        let url = format!("{}{plane}{NS}/configmaps", self.server.url());
-        Ok(client(&self.server)?.get(url).bearer_auth(token).header("audit-id", id).send()?.status().as_u16())
+        ask(&self.server, id, plane, token)
     }
 
     /// The token is refused, and the refusal is recorded.
     fn assert_refused(&self, what: &str, plane: &str, token: &str) -> Result<()> {
-        let id = what.replace(' ', "-");
-        assert_eq!(self.ask(&id, plane, token)?, 401, "a token {what}");
-        let log = std::fs::read_to_string(self.directory.path().join("audit.log"))?;
-        let signature = token.rsplit('.').next().unwrap_or_default();
-        ensure!(signature.is_empty() || !log.contains(signature), "the token {what} is in the audit log");
-        let mut events = log.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
-        events.retain(|event| event["auditID"] == *id);
-        let stages: Vec<&Value> = events.iter().map(|event| &event["stage"]).collect();
-        assert_eq!(stages, ["ResponseStarted"], "a token {what}: {events:?}");
-        let event = &events[0];
-        assert_eq!(event["user"], json!({}), "a token {what} makes nobody of its bearer");
-        assert_eq!(event["responseStatus"]["code"], 401, "a token {what}");
-        assert_eq!(event["responseStatus"]["reason"], "Unauthorized", "a token {what}");
-        assert_eq!(event["requestURI"], format!("{plane}{NS}/configmaps"));
-        Ok(())
+        self.audit_log.assert_refused(&self.server, what, plane, token)
     }
 }
 
@@ -167,11 +140,7 @@ fn forged_and_foreign_tokens_are_refused_and_audited() -> Result<()> {
     ] {
         issuer.assert_refused(what, "", &token)?;
     }
-    // What does not fit into a head is refused before it is a request.
-    match issuer.ask("too-long", "", &"x".repeat(TOO_LONG_BYTES)) {
-        Ok(status) => assert_eq!(status, 431),
-        Err(error) => ensure!(error.downcast_ref::<reqwest::Error>().is_some(), "{error:#}"),
-    }
+    assert_no_request(&issuer.server)?;
     assert_eq!(issuer.ask("good", "", &good)?, 403, "known, without rights");
     Ok(())
 }
@@ -188,6 +157,10 @@ fn replayed_tokens_are_refused_and_audited() -> Result<()> {
     issuer.admin("POST", &format!("{NS}/secrets"), &json!({"metadata": {"name": "anchor"}}))?;
     let anchor = json!({"boundObjectRef": {"apiVersion": "v1", "kind": "Secret", "name": "anchor"}});
     let bound = issuer.token("", "bound", anchor)?;
+    // They are good for a minute longer, as clocks differ.
+    let until = |end: u64| issuer.forged(&bound, &json!({}), &json!({"exp": end - LEEWAY_SECONDS}), Some(&issuer.key));
+    let outlived = outlived(&issuer.server, until)?;
+    issuer.assert_refused("taken until it expired", "", &outlived)?;
     for token in [&deleted, &recreated, &bound] {
         assert_eq!(issuer.ask("before", "", token)?, 403, "known, without rights");
     }

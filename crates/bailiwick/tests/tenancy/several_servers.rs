@@ -1,11 +1,10 @@
 //! Projects on several servers that share an etcd, and the commands that make them, with the real program.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use bailiwick_testkit::{ADMIN_TOKEN, Etcd, Program, Server, tools};
+use bailiwick_testkit::{ADMIN_TOKEN, Controllers, Etcd, Program, Server, tools};
 use reqwest::blocking::{Client, Response};
 use serde_json::{Value, json};
 
@@ -232,28 +231,10 @@ fn a_deletion_at_one_server_ends_what_the_other_has_open() -> Result<()> {
     Ok(())
 }
 
-/// `bailiwick controllers`, ended when dropped.
-struct Controllers(Child);
-
-impl Drop for Controllers {
-    fn drop(&mut self) {
-        // Nothing to be done about a process that is already gone.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn controllers_elsewhere_look_after_the_projects_of_both_servers() -> Result<()> {
     let Some(Pair { a, b, .. }) = &Pair::start(&["--no-controllers"])? else { return Ok(()) };
-    let child = Command::new(BINARY)
-        .args(["controllers", "--kubeconfig"])
-        .arg(a.server.kubeconfig())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let _controllers = Controllers(child);
+    let _controllers = Controllers::start(BINARY, &a.server)?;
     b.project("p1")?;
     b.create("/projects/p1/api/v1/namespaces", json!({"metadata": {"name": "team"}}))?;
     b.until("/projects/p1/api/v1/namespaces/team/serviceaccounts/default", 200)?;

@@ -7,7 +7,7 @@ use bailiwick_machinery::list_options::{ListAt, ListOptions};
 use bailiwick_machinery::query::Query;
 use bailiwick_machinery::resource::Storage;
 use bailiwick_machinery::status::{ApiError, ApiResult};
-use bailiwick_store::{KeyRange, RangeRequest, Revision};
+use bailiwick_store::{KeyRange, RangeRequest, Revision, key_after};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -204,7 +204,7 @@ impl Listing<'_> {
         };
         let mut range = KeyRange::prefix(scoped);
         if *project.name == *first.project && !first.after.is_empty() {
-            range.start = range.start.max(format!("{prefix}{}\0", first.after).into());
+            range.start = range.start.max(key_after(format!("{prefix}{}", first.after).as_bytes()));
         }
         let limit = self.options.limit.unwrap_or(usize::MAX);
         loop {
@@ -235,7 +235,7 @@ impl Listing<'_> {
                 self.last = Place { project: (*project.name).to_owned(), after: key.place.to_owned() };
             }
             match read.entries.last().filter(|_| read.more()) {
-                Some(last) => range.start = [&last.key, &b"\0"[..]].concat().into(),
+                Some(last) => range.start = key_after(&last.key),
                 None => return Ok(()),
             }
         }

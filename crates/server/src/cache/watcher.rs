@@ -11,7 +11,6 @@ use bailiwick_machinery::selector::fields::Operator;
 use bailiwick_machinery::selector::labels::LabelSelector;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_store::{KeyRange, Revision};
-use bytes::Bytes;
 
 use super::{Event, EventType, Object};
 use crate::registry::Served;
@@ -108,8 +107,7 @@ impl Filter {
         };
         match equal(FieldTarget::Name) {
             Some(name) if !served.resource.namespaced() || !namespace.is_empty() => {
-                let key = served.key(namespace, &name.value);
-                KeyRange { end: Some(key_after(&key)), start: key }
+                KeyRange::single(served.key(namespace, &name.value))
             }
             _ => KeyRange::prefix(served.prefix(namespace)),
         }
@@ -131,11 +129,6 @@ impl Filter {
             (false, false) => None,
         }
     }
-}
-
-/// The first key after `key`.
-pub fn key_after(key: &[u8]) -> Bytes {
-    [key, b"\0"].concat().into()
 }
 
 /// How much of what happened may wait, or be taken at once.

@@ -13,11 +13,11 @@ use bailiwick_machinery::continue_token::{ContinueToken, ContinueTokenError};
 use bailiwick_machinery::list_options::{ListAt, ListOptions};
 use bailiwick_machinery::media::Answer;
 use bailiwick_machinery::status::{ApiError, ApiResult, Cause, Details};
-use bailiwick_store::{self as store, KeyRange, RangeRequest, Revision};
+use bailiwick_store::{self as store, KeyRange, RangeRequest, Revision, key_after};
 use bytes::Bytes;
 
 use super::request::{Reply, Request};
-use crate::cache::{Filter, Object, Snapshot, key_after};
+use crate::cache::{Filter, Object, Snapshot};
 use crate::encode::{Encoder, ListMeta};
 use crate::http::{Length, ResponseBody};
 

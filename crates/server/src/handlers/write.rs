@@ -271,8 +271,7 @@ async fn settled(rq: &Request<'_>, key: &Bytes, expect: Expect) -> ApiResult<Opt
     if rq.cache().await?.get(key).is_some() {
         return Ok(None);
     }
-    let range = KeyRange { start: key.clone(), end: Some([key, &b"\0"[..]].concat().into()) };
-    let request = RangeRequest { range, at: None, limit: None };
+    let request = RangeRequest { range: KeyRange::single(key.clone()), at: None, limit: None };
     let found = rq.server.caches.store().range(request).await.map_err(|error| rq.store_error(error))?;
     Ok(Some(found.entries.first().map_or(Expect::Absent, |kv| Expect::Modified(kv.mod_revision))))
 }

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use http_body::{Body, Frame, SizeHint};
 
-use super::contained::ContainedBody;
+use super::followed::FollowedBody;
 use super::lanes::Length;
 use crate::aggregation::ProxiedBody;
 use crate::handlers::list::ListBody;
@@ -44,12 +44,8 @@ pub enum ResponseBody {
     Proxied(Box<ProxiedBody>),
     /// Any other body, compressed.
     Gzip(Box<crate::encode::gzip::GzipBody>),
-    /// Any body made as it is sent, whose end is recorded.
-    Audited(Box<crate::server::AuditedBody>),
-    /// Any body made as it is sent, whose end is counted.
-    Measured(Box<crate::metrics::MeasuredBody>),
-    /// Any body made as it is sent, whose panic ends only itself.
-    Contained(Box<ContainedBody>),
+    /// Any body made as it is sent, contained, recorded and counted.
+    Followed(Box<FollowedBody>),
 }
 
 impl ResponseBody {
@@ -65,9 +61,7 @@ impl ResponseBody {
     pub fn is_streamed(&self) -> bool {
         match self {
             Self::List(_) | Self::Watch(_) | Self::Stream(_) | Self::Proxied(_) => true,
-            Self::Audited(audited) => audited.inner().is_streamed(),
-            Self::Measured(measured) => measured.inner().is_streamed(),
-            Self::Contained(contained) => contained.inner().is_streamed(),
+            Self::Followed(followed) => followed.inner().is_streamed(),
             Self::Full(_) | Self::Document(_) | Self::Gzip(_) => false,
         }
     }
@@ -76,9 +70,7 @@ impl ResponseBody {
     pub fn is_list(&self) -> bool {
         match self {
             Self::List(_) => true,
-            Self::Audited(audited) => audited.inner().is_list(),
-            Self::Measured(measured) => measured.inner().is_list(),
-            Self::Contained(contained) => contained.inner().is_list(),
+            Self::Followed(followed) => followed.inner().is_list(),
             _ => false,
         }
     }
@@ -87,8 +79,7 @@ impl ResponseBody {
     pub fn events_sent(&self) -> u64 {
         match self {
             Self::Watch(watch) => watch.events_sent(),
-            Self::Audited(audited) => audited.inner().events_sent(),
-            Self::Contained(contained) => contained.inner().events_sent(),
+            Self::Followed(followed) => followed.inner().events_sent(),
             _ => 0,
         }
     }
@@ -98,9 +89,7 @@ impl ResponseBody {
         match self {
             Self::List(list) => list.measure(length),
             Self::Gzip(gzip) => gzip.inner_mut().measure(length),
-            Self::Audited(audited) => audited.inner_mut().measure(length),
-            Self::Measured(measured) => measured.inner_mut().measure(length),
-            Self::Contained(contained) => contained.inner_mut().measure(length),
+            Self::Followed(followed) => followed.inner_mut().measure(length),
             Self::Full(_) | Self::Watch(_) | Self::Stream(_) | Self::Document(_) | Self::Proxied(_) => {}
         }
     }
@@ -111,13 +100,9 @@ impl ResponseBody {
             Self::List(list) => list.hold(seat.streaming()),
             Self::Watch(watch) => watch.hold(seat),
             Self::Proxied(proxied) => proxied.hold(seat),
-            Self::Full(_)
-            | Self::Stream(_)
-            | Self::Document(_)
-            | Self::Gzip(_)
-            | Self::Audited(_)
-            | Self::Measured(_)
-            | Self::Contained(_) => return Some(seat),
+            Self::Full(_) | Self::Stream(_) | Self::Document(_) | Self::Gzip(_) | Self::Followed(_) => {
+                return Some(seat);
+            }
         }
         None
     }
@@ -136,9 +121,7 @@ impl Body for ResponseBody {
             Self::Document(document) => Poll::Ready(document.next_chunk()),
             Self::Proxied(proxied) => return proxied.poll_frame(cx),
             Self::Gzip(gzip) => return Pin::new(gzip.as_mut()).poll_frame(cx),
-            Self::Audited(audited) => return audited.poll_frame(cx),
-            Self::Measured(measured) => return measured.poll_frame(cx),
-            Self::Contained(contained) => return contained.poll_frame(cx),
+            Self::Followed(followed) => return followed.poll_frame(cx),
         };
         chunk.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -147,8 +130,7 @@ impl Body for ResponseBody {
         match self {
             Self::Full(bytes) => bytes.is_none(),
             Self::Proxied(proxied) => proxied.is_end_stream(),
-            Self::Measured(measured) => measured.is_end_stream(),
-            Self::Contained(contained) => contained.inner().is_end_stream(),
+            Self::Followed(followed) => followed.inner().is_end_stream(),
             _ => false,
         }
     }
@@ -158,8 +140,7 @@ impl Body for ResponseBody {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Self::Document(document) => SizeHint::with_exact(document.bytes_left()),
             Self::Proxied(proxied) => proxied.size_hint(),
-            Self::Measured(measured) => measured.size_hint(),
-            Self::Contained(contained) => contained.inner().size_hint(),
+            Self::Followed(followed) => followed.inner().size_hint(),
             _ => SizeHint::default(),
         }
     }

@@ -3,9 +3,7 @@
 //! Nothing is copied for them that can be shared: bodies are the bytes received and sent, and are encoded elsewhere.
 
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bailiwick_audit::{
     Auditor, Body, Event, Level, ObjectRef, Request, ResponseStatus, Sensitivity, Stage, StageSet, Subject,
@@ -17,12 +15,11 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::USER_AGENT;
 use http::request::Parts;
-use http_body::Frame;
 use jiff::Timestamp;
 
 use super::Connection;
 use super::respond::Answer;
-use crate::http::{BrokenBody, ResponseBody};
+use crate::http::ResponseBody;
 use crate::request_info::RequestInfo;
 
 /// Longer names of programs are cut off, as upstream.
@@ -129,8 +126,14 @@ impl Recorder {
         self.record(event).await;
     }
 
-    /// The answer is ready to be sent; `error` is what it says if it is a failure.
-    pub async fn answered(self, context: &AuditContext, answer: &mut Answer, error: Option<&ApiError>) {
+    /// The answer is ready to be sent; `error` is what it says if it is a failure. Where it is made as it is sent, what is
+    /// returned goes along with it. (A body cannot be shared between threads, so it is lent exclusively.)
+    pub async fn answered(
+        self,
+        context: &AuditContext,
+        answer: &mut Answer,
+        error: Option<&ApiError>,
+    ) -> Option<Recording> {
         let notes = std::mem::take(&mut *context.notes());
         let status = match error {
             Some(error) => ResponseStatus::Status(error.to_status()),
@@ -147,11 +150,12 @@ impl Recorder {
             self.record(started).await;
         }
         if self.course == Course::Unauthenticated {
-            return;
+            return None;
         }
         if !answer.body.is_streamed() {
             let event = self.event(Stage::ResponseComplete, status, notes, response);
-            return self.record(event).await;
+            self.record(event).await;
+            return None;
         }
         // What is no object, such as the stream of all projects' changes, is not recorded.
         let recorded = self.request.level >= Level::RequestResponse
@@ -160,10 +164,8 @@ impl Recorder {
             && notes.response.is_none()
             && is_json(answer)
             && !matches!(answer.body, ResponseBody::Proxied(_));
-        let inner = std::mem::replace(&mut answer.body, ResponseBody::empty());
         let capture = if recorded { Capture::Pieces(Vec::new(), 0) } else { Capture::Nothing };
-        let ending = Some(Ending { recorder: self, status, notes });
-        answer.body = ResponseBody::Audited(Box::new(AuditedBody { inner, capture, ending }));
+        Some(Recording { recorder: self, status, notes, capture })
     }
 
     /// The bytes of an answer that is at hand, where they are recorded or tell its status.
@@ -235,11 +237,12 @@ pub(super) fn append_metrics(text: &mut String, auditor: &Auditor) {
     }
 }
 
-/// A body that is recorded as it is sent, and whose end is an event.
-pub struct AuditedBody {
-    inner: ResponseBody,
+/// What is recorded of an answer that is being sent; its end is an event.
+pub struct Recording {
+    recorder: Recorder,
+    status: ResponseStatus,
+    notes: AuditNotes,
     capture: Capture,
-    ending: Option<Ending>,
 }
 
 enum Capture {
@@ -248,42 +251,21 @@ enum Capture {
     TooLarge,
 }
 
-struct Ending {
-    recorder: Recorder,
-    status: ResponseStatus,
-    notes: AuditNotes,
-}
-
-impl AuditedBody {
-    pub fn inner(&self) -> &ResponseBody {
-        &self.inner
-    }
-
-    pub fn inner_mut(&mut self) -> &mut ResponseBody {
-        &mut self.inner
-    }
-
-    pub fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
-        let polled = http_body::Body::poll_frame(Pin::new(&mut self.inner), cx);
-        match &polled {
-            Poll::Ready(Some(Ok(frame))) => {
-                if let (Some(data), Capture::Pieces(pieces, bytes)) = (frame.data_ref(), &mut self.capture) {
-                    *bytes += data.len();
-                    pieces.push(data.clone());
-                    if *bytes > RESPONSE_BYTES_MAX {
-                        self.capture = Capture::TooLarge;
-                    }
-                }
+impl Recording {
+    pub fn sent(&mut self, data: &Bytes) {
+        if let Capture::Pieces(pieces, bytes) = &mut self.capture {
+            *bytes += data.len();
+            pieces.push(data.clone());
+            if *bytes > RESPONSE_BYTES_MAX {
+                self.capture = Capture::TooLarge;
             }
-            Poll::Ready(None) => self.end(),
-            _ => {}
         }
-        polled
     }
 
-    fn end(&mut self) {
-        let Some(Ending { recorder, status, mut notes }) = self.ending.take() else { return };
-        let response = match std::mem::replace(&mut self.capture, Capture::Nothing) {
+    /// All has been sent, or nobody reads on.
+    pub fn end(self) {
+        let Self { recorder, status, mut notes, capture } = self;
+        let response = match capture {
             Capture::Nothing => None,
             Capture::Pieces(pieces, _) => Some(Body::Pieces(pieces)),
             Capture::TooLarge => {
@@ -294,12 +276,6 @@ impl AuditedBody {
         if !recorder.omit.contains(Stage::ResponseComplete) {
             recorder.auditor.record_behind(recorder.event(Stage::ResponseComplete, status, notes, response));
         }
-    }
-}
-
-impl Drop for AuditedBody {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

@@ -26,7 +26,7 @@ use crate::request_info::RequestInfo;
 use crate::encode::gzip::{GZIP_BYTES_MIN, GzipBody};
 use crate::encode::{Layout, encode_value};
 use crate::handlers::request::Reply;
-use crate::http::{ContainedBody, ResponseBody};
+use crate::http::{FollowedBody, ResponseBody};
 use crate::tenant::Tenant;
 use bailiwick_machinery::query::Query;
 
@@ -176,12 +176,14 @@ impl Exchange {
             Ok(answer) => (answer, None),
             Err(error) => (failure(&error, parts, query), Some(error)),
         };
-        if let Some(recorder) = self.recorder.take() {
-            Box::pin(recorder.answered(&self.audit, &mut answer, error.as_ref())).await;
-        }
+        let recording = match self.recorder.take() {
+            Some(recorder) => Box::pin(recorder.answered(&self.audit, &mut answer, error.as_ref())).await,
+            None => None,
+        };
         if answer.body.is_streamed() {
-            let inner = std::mem::replace(&mut answer.body, ResponseBody::empty());
-            answer.body = ResponseBody::Contained(Box::new(ContainedBody::new(inner, panics.clone())));
+            let mut followed = FollowedBody::around(std::mem::replace(&mut answer.body, ResponseBody::empty()), panics);
+            followed.recording = recording;
+            answer.body = ResponseBody::Followed(followed);
         }
         let gzipped = compress(&mut answer, parts, query).await;
         if parts.method == Method::HEAD {

@@ -1,6 +1,6 @@
 //! Range reads, in pages sized so that no single answer grows beyond what gRPC and memory take well.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use tonic::Status;
 
 use super::EtcdStore;
@@ -8,7 +8,7 @@ use super::client::Repeat;
 use super::keys::{from_wire, header_revision, to_wire};
 use super::proto::{self, path};
 use super::status::{Known, known, to_error};
-use crate::{Error, KeyValue, RangeRequest, RangeResponse, Result, Revision};
+use crate::{Error, KeyValue, RangeRequest, RangeResponse, Result, Revision, key_after};
 
 /// Entries in the first page: with etcd's limit of 1.5 MiB for a value this stays below the 2 GiB of a gRPC message.
 const FIRST_PAGE: usize = 1000;
@@ -69,7 +69,7 @@ impl EtcdStore {
                 entries.extend(self.keys.inner(kv));
             }
             match last {
-                Some(last) if response.more && entries.len() < limit => start = after(&last),
+                Some(last) if response.more && entries.len() < limit => start = key_after(&last),
                 _ => return Ok(RangeResponse { revision, entries, count }),
             }
         }
@@ -126,14 +126,6 @@ impl EtcdStore {
         }
         super::watch::compaction_floor(&self.client, self.keys.outer(b"")).await.map(from_wire)
     }
-}
-
-/// The first key after `key`.
-fn after(key: &[u8]) -> Bytes {
-    let mut next = BytesMut::with_capacity(key.len() + 1);
-    next.extend_from_slice(key);
-    next.put_u8(0);
-    next.freeze()
 }
 
 /// How many entries to ask for next, after `entries` of `bytes` altogether.

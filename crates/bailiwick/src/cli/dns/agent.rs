@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use bailiwick_domains::seams::VantagePoint;
 use bailiwick_domains_controller::{AgentOptions, run_agent};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::Common;
+use crate::cli::kubeconfig;
+use crate::cli::outside::told_to_end;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -27,10 +27,7 @@ pub struct Args {
 }
 
 pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
-    let path = args.kubeconfig.display().to_string();
-    let kubeconfig = Kubeconfig::read_from(&args.kubeconfig).with_context(|| path.clone())?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.context(path)?;
-    let client = kube::Client::try_from(config)?;
+    let client = kubeconfig::client(&args.kubeconfig).await?;
     let mut from = VantagePoint { name: args.name.clone(), ..VantagePoint::default() };
     for address in args.source {
         match address {
@@ -40,11 +37,5 @@ pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
     }
     let roots = std::sync::Arc::unwrap_or_clone(common.roots()?);
     let options = AgentOptions { name: args.name, region: args.region, from, roots };
-    let told_to_end = async {
-        match bailiwick::stop_signal().await {
-            Ok(signal) => tracing::info!(signal, "stopping"),
-            Err(error) => tracing::error!(%error, "cannot wait for signals"),
-        }
-    };
-    Ok(run_agent(client, options, told_to_end).await?)
+    Ok(run_agent(client, options, told_to_end()).await?)
 }

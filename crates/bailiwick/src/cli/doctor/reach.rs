@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bailiwick::StoreOptions;
 use bailiwick_store::{Store, embedded, etcd::EtcdStore};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::{Finding, Verdict};
+use crate::cli::kubeconfig;
 
 /// How long an answer may take before there is none.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,14 +33,13 @@ pub async fn kubeconfig(given: Option<&Path>, data_dir: &Path) -> Finding {
         return found(Verdict::Skipped, format!("{} is made by the first start", path.display()));
     }
     let client = async {
-        let kubeconfig = Kubeconfig::read_from(&path)?;
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let config = kubeconfig::config(&path).await?;
         let url = config.cluster_url.to_string();
         anyhow::Ok((kube::Client::try_from(config)?, url))
     };
     let (client, url) = match client.await {
         Ok(client) => client,
-        Err(error) => return found(Verdict::Failed, format!("{}: {error:#}", path.display())),
+        Err(error) => return found(Verdict::Failed, format!("{error:#}")),
     };
     match tokio::time::timeout(ANSWER_TIMEOUT, client.apiserver_version()).await {
         Ok(Ok(version)) => found(Verdict::Ok, format!("{url} answers: {}", version.git_version)),

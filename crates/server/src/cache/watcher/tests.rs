@@ -110,7 +110,7 @@ fn a_name_narrows_the_keys_to_one() {
         let filter = Filter { namespace: namespace.to_owned(), fields: fields.collect(), ..Filter::default() };
         filter.range(&served(plural))
     };
-    let one = |key: &'static str| KeyRange { start: key.into(), end: Some(format!("{key}\0").into()) };
+    let one = KeyRange::single::<&'static str>;
     let name = (FieldTarget::Name, "a", true);
     let in_default = (FieldTarget::Namespace, "default", true);
     let maps = "root/core/configmaps/";
