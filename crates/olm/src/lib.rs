@@ -6,6 +6,7 @@
 //! Catalogs are pulled and indexed here, without pods; resolution is that of `bailiwick_catalog::resolve`.
 
 mod api_services;
+mod before;
 mod bundles;
 mod catalog_source;
 mod catalogs;

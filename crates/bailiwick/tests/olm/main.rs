@@ -16,6 +16,7 @@ mod plane;
 mod pulling;
 mod refusals;
 mod registry;
+mod rollback;
 mod several_servers;
 mod targets;
 mod upkeep;
