@@ -20,6 +20,7 @@ mod crds;
 mod csv;
 mod error;
 mod events;
+pub mod explain;
 mod install_plan;
 mod installing;
 mod kinds;

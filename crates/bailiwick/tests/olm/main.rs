@@ -5,6 +5,7 @@ mod catalogs;
 mod cluster;
 mod copies;
 mod end_to_end;
+mod explaining;
 mod extensions;
 mod front;
 mod groups;
