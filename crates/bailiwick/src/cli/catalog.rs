@@ -17,6 +17,8 @@ mod workflow;
 
 use anyhow::bail;
 
+pub use images::persistent_flags;
+
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Check a catalog directory; the reasons of a refusal are printed as a tree.
