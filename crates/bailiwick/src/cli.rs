@@ -56,7 +56,7 @@ enum Command {
     /// Run the generic controllers against a server.
     Controllers(controllers::Args),
     /// Operator catalogs: make, check, build, publish and serve them.
-    #[command(subcommand)]
+    #[command(subcommand, args = catalog::persistent_flags())]
     Catalog(catalog::Command),
     /// Write a shell's completions, or the manual page, to standard output.
     Completions(completions::Args),

@@ -11,6 +11,23 @@ use crate::property;
 pub trait ImageSource {
     /// Pulls and unpacks an image. The directory lives as long as what is returned.
     fn unpack(&mut self, reference: &str) -> Result<Unpacked, String>;
+
+    /// Which digest an image has now; `None` for what is not in a registry.
+    fn pin(&mut self, _reference: &str) -> Result<Option<Pinned>, String> {
+        Ok(None)
+    }
+}
+
+/// An image by its digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pinned {
+    /// The name with the digest and without a tag.
+    pub reference: String,
+    pub digest: String,
+    /// Whether the digest was named, and not found out.
+    pub is_by_digest: bool,
+    /// The tag that was named, or `latest` where nothing was, and the digest it stands for now.
+    pub tag: Option<(String, String)>,
 }
 
 /// An image on disk.

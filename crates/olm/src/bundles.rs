@@ -11,7 +11,7 @@ use crate::object::text;
 use crate::pull::Puller;
 
 /// Where OLM notes the properties of a ClusterServiceVersion's bundle.
-const PROPERTIES_ANNOTATION: &str = "operatorframework.io/properties";
+pub(crate) const PROPERTIES_ANNOTATION: &str = "operatorframework.io/properties";
 
 /// What a bundle installs.
 #[derive(Clone, Debug)]

@@ -107,6 +107,10 @@ pub(crate) async fn reconcile(context: &Context, name: &str) -> Result<Outcome, 
             extension.set("Progressing", "True", "Retrying", message);
             Outcome::Backoff
         }
+        Err(Held::Rests(message, left)) => {
+            extension.set("Progressing", "True", "Retrying", message);
+            Outcome::After(left)
+        }
         Err(Held::Refused(message)) => {
             extension.set("Progressing", "True", "Retrying", message.as_str());
             if !before.iter().any(|it| it["type"] == "Progressing" && it["message"] == message.as_str()) {
@@ -128,6 +132,8 @@ pub(crate) async fn reconcile(context: &Context, name: &str) -> Result<Outcome, 
 enum Held {
     /// It may be later.
     Waits(String),
+    /// It was tried just now, and put back.
+    Rests(String, Duration),
     /// Something must change first.
     Refused(String),
 }
@@ -184,8 +190,18 @@ async fn bring_about(context: &Context, extension: &mut Extension) -> Result<Res
             found.step
         }
     };
+    let attempt = attempt(context, extension, &step);
+    if let Some((left, message)) = context.rest_of(&attempt) {
+        return Ok(Err(Held::Rests(message, left)));
+    }
     let installed = install(context, extension, &step).await?;
     Ok(installed.map(|()| Outcome::After(UPKEEP_INTERVAL)))
+}
+
+/// What is tried: the same bundle for another spec, or with another content, is something else.
+fn attempt(context: &Context, extension: &Extension, step: &Step) -> String {
+    let (uid, generation) = (extension.object.uid().unwrap_or_default(), extension.object.metadata.generation);
+    format!("{uid} {generation:?} {} {}", step.bundle, upkeep::fingerprint_of(context, step))
 }
 
 fn request(context: &Context, extension: &Extension, others: &[DynamicObject]) -> Result<Request, String> {
@@ -362,12 +378,10 @@ async fn install(context: &Context, extension: &mut Extension, step: &Step) -> R
             None => installer.apply(&object).await,
         };
         if let Err(message) = &applied {
-            let faults = installer.roll_back().await;
-            let undone = match faults.is_empty() {
-                true => "everything was put back".to_owned(),
-                false => format!("not everything could be put back: {}", faults.join("; ")),
-            };
-            return Ok(Err(Held::Waits(format!("bundle {}: {message}; {undone}", step.bundle))));
+            let undone = install_plan::undone(&installer.roll_back().await);
+            let message = format!("bundle {}: {message}; {undone}", step.bundle);
+            context.lay_to_rest(attempt(context, extension, step), &message);
+            return Ok(Err(Held::Waits(message)));
         }
         if matches!(applied, Ok(Applied::Created | Applied::Present)) {
             kept.push(upkeep::noted(&object, &namespace));

@@ -1,12 +1,14 @@
 //! What all parts of the service share: the API, the catalogs, the queue of what is to be looked at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bailiwick_controllers::work_queue::WorkQueue;
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::bundles::Bundles;
 use crate::catalogs::Catalogs;
@@ -16,6 +18,9 @@ use crate::object::write_status;
 use crate::pull::Puller;
 use crate::served_catalog::ServedCatalogs;
 use crate::target::Targets;
+
+/// How long what was tried and put back rests before it is tried again.
+const REST: Duration = Duration::from_secs(10);
 
 /// What there is to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,6 +57,8 @@ pub(crate) struct Context {
     pub queue: Arc<WorkQueue<Key>>,
     /// What has been looked at so far, to be looked at again when a catalog changes.
     known: Mutex<BTreeSet<Key>>,
+    /// What was put back lately, with what was said of it.
+    resting: Mutex<BTreeMap<String, (Instant, String)>>,
 }
 
 impl Context {
@@ -73,6 +80,7 @@ impl Context {
             events: Events::new(client.clone(), role),
             queue: Arc::new(WorkQueue::new()),
             known: Mutex::default(),
+            resting: Mutex::default(),
             client,
         }
     }
@@ -97,6 +105,23 @@ impl Context {
 
     pub fn forget(&self, key: &Key) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    /// Something was tried, and put back with a message. Both change definitions, and every change of those leads to
+    /// another look: without a rest the same would be done over and over.
+    pub fn lay_to_rest(&self, what: String, message: &str) {
+        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        resting.retain(|_, (until, _)| *until > now);
+        resting.insert(what, (now + REST, message.to_owned()));
+    }
+
+    /// How long something is not to be tried again, and what was said of it.
+    pub fn rest_of(&self, what: &str) -> Option<(Duration, String)> {
+        let resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (until, message) = resting.get(what)?;
+        let left = until.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then(|| (left, message.clone()))
     }
 
     /// A namespace is new, has other labels or goes away: groups may select it, and what is in it may wait to go.

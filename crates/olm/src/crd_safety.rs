@@ -3,7 +3,7 @@
 
 use bailiwick_catalog::platform::crd_changes;
 use bailiwick_schema::field::Path;
-use bailiwick_schema::structural::{compile, validate};
+use bailiwick_schema::structural::{PruneOptions, Root, UnknownFields, compile, prune, validate};
 use serde_json::Value;
 
 use crate::object::{list, text, texts};
@@ -46,9 +46,7 @@ pub(crate) fn check_objects(new: &Value, version: &str, objects: &[Value]) -> Re
         bailiwick_schema::structural::default(&mut candidate, &schema);
         let errors = validate(&candidate, &schema, &Path::root());
         if let Some(first) = errors.first() {
-            let (namespace, own) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
-            let place = if namespace.is_empty() { own.to_owned() } else { format!("{namespace}/{own}") };
-            let kind = text(new, "/spec/names/kind");
+            let (kind, place) = (text(new, "/spec/names/kind"), place_of(object));
             refused.push(format!("{kind} {place:?}: updated validation is too restrictive: {first}"));
         }
     }
@@ -59,6 +57,33 @@ pub(crate) fn check_objects(new: &Value, version: &str, objects: &[Value]) -> Re
     refused.truncate(NAMED_MAX);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Err(wrong(format!("{}{more}", refused.join("; "))))
+}
+
+/// Whether a definition knows all fields of objects that exist, given in one of its versions: what it does not know would
+/// be dropped when they are written next.
+pub(crate) fn check_fields(new: &Value, version: &str, objects: &[Value]) -> Result<(), String> {
+    let described = list(new, "/spec/versions").iter().find(|described| text(described, "/name") == version);
+    let Some(schema) = described.and_then(|described| described.pointer("/schema/openAPIV3Schema")) else {
+        return Ok(());
+    };
+    let schema = compile(schema).map_err(|error| error.to_string())?;
+    let options = PruneOptions { root: Root::Resource, unknown_fields: UnknownFields::Report };
+    for object in objects {
+        let unknown = prune(&mut object.clone(), &schema, options);
+        if let Some(first) = unknown.first() {
+            let (kind, place) = (text(new, "/spec/names/kind"), place_of(object));
+            return Err(format!("{kind} {place:?} would lose {first}"));
+        }
+    }
+    Ok(())
+}
+
+/// How messages call an object.
+fn place_of(object: &Value) -> String {
+    match (text(object, "/metadata/namespace"), text(object, "/metadata/name")) {
+        ("", name) => name.to_owned(),
+        (namespace, name) => format!("{namespace}/{name}"),
+    }
 }
 
 /// OLM v1's checks of what changes between two definitions, whether there are objects or not. Everything that could

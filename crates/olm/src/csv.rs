@@ -1,11 +1,13 @@
 //! ClusterServiceVersions: from Pending to Succeeded, replaced and removed, phase by phase with OLM's reasons and
 //! messages. Where nothing can run the operator's deployments the phase stays Installing and says so.
 
+mod dependencies;
 mod deployments;
 mod health;
 mod operator_condition;
 mod provided_roles;
 mod requirements;
+mod rollback;
 
 use std::time::Duration;
 
@@ -17,14 +19,16 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::copied_csv::is_copied;
 use crate::error::{Error, is_not_found, is_passing, plain};
-use crate::installing::{Installer, OWNED_KINDS, ROLE_KINDS, label_value, sweep};
-use crate::kinds::{CSV, OPERATOR_CONDITION, OPERATOR_GROUP};
+use crate::installing::{Installer, NotApplied, OWNED_KINDS, ROLE_KINDS, label_value, sweep};
+use crate::kinds::{CSV, INSTALL_PLAN, OPERATOR_CONDITION, OPERATOR_GROUP};
 use crate::object::{annotation, is_deleting, list, now, status, text, write_status};
 use crate::operator_group::{self, Group};
 use crate::operator_service::OperatorServices;
 use crate::permissions::{self, Watched};
 use crate::target::Target;
-use crate::{api_services, install_plan, provided_apis, webhooks};
+use crate::{api_services, before, install_plan, provided_apis, webhooks};
+
+pub(crate) use rollback::{is_rolled_back, rolled_back_to};
 
 /// The deployments of a version for somebody else than a ClusterServiceVersion.
 pub(crate) fn deployments(csv: &Value, namespace: &str, holder: &DynamicObject, watched: &Watched) -> Vec<Value> {
@@ -93,6 +97,12 @@ pub(crate) async fn reconcile_all(
         true => Vec::new(),
         false => OPERATOR_GROUP.all(&context.client).list(&Default::default()).await?.items,
     };
+    // Plans are asked about only while one version takes the place of another.
+    let is_upgrading = |csv: &DynamicObject| names.iter().any(|name| text(&csv.data, "/spec/replaces") == name);
+    let plans = match all.iter().any(is_upgrading) {
+        true => INSTALL_PLAN.within(&context.client, namespace).list(&Default::default()).await?.items,
+        false => Vec::new(),
+    };
     for name in names {
         for _ in 0..TRANSITIONS_MAX {
             let Some(csv) = all.iter().find(|csv| csv.name_any() == name).filter(|csv| !is_copied(csv)).cloned() else {
@@ -103,7 +113,7 @@ pub(crate) async fn reconcile_all(
                 all = api.list(&Default::default()).await?.items;
                 break;
             }
-            let look = Look { context, namespace, group, subscriptions, all: &all, groups: &groups };
+            let look = Look { context, namespace, group, subscriptions, all: &all, groups: &groups, plans: &plans };
             let (phase, again) = look.next(&csv).await?;
             soonest = match (soonest, again) {
                 (Some(a), Some(b)) => Some(a.min(b)),
@@ -174,6 +184,8 @@ struct Look<'l> {
     all: &'l [DynamicObject],
     /// The OperatorGroups of all namespaces.
     groups: &'l [DynamicObject],
+    /// The InstallPlans of the namespace, if an upgrade is under way.
+    plans: &'l [DynamicObject],
 }
 
 /// The next phase, with what is required if that was looked at, and when to look again.
@@ -189,6 +201,12 @@ impl Look<'_> {
         if phase == "Deleting" {
             return Ok(to(Phase::new("Deleting", "Replaced", text(&csv.data, "/status/message"))));
         }
+        if let Some(back_to) = rolled_back_to(csv) {
+            return self.stays_failed(csv, back_to).await;
+        }
+        if let Some(reason) = self.failed_for_good(csv) {
+            return self.roll_back(csv, reason).await;
+        }
         let (group, watched) = match self.grouped(csv) {
             Ok(grouped) => grouped,
             Err(fault) => return Ok(to(fault)),
@@ -201,17 +219,16 @@ impl Look<'_> {
             return Ok((Some((fault, None)), Some(CONFLICT_INTERVAL)));
         }
         if let Some(newer) = replaced {
-            return Ok(match is_settled(newer) {
-                true => to(Phase::new(
-                    "Deleting",
-                    "Replaced",
-                    "has been replaced by a newer ClusterServiceVersion that has successfully installed.",
-                )),
-                false => {
-                    let message = format!("being replaced by csv: {}", newer.name_any());
-                    to(Phase::new("Replacing", "BeingReplaced", message))
-                }
-            });
+            let mut message = format!("being replaced by csv: {}", newer.name_any());
+            if is_settled(newer) {
+                let Some(other) = self.waits_for(newer) else {
+                    before::forget(self.context, self.namespace, &newer.name_any()).await?;
+                    let message = "has been replaced by a newer ClusterServiceVersion that has successfully installed.";
+                    return Ok(to(Phase::new("Deleting", "Replaced", message)));
+                };
+                message.push_str(&format!("; kept until {other}, which was upgraded with it, is installed"));
+            }
+            return Ok(to(Phase::new("Replacing", "BeingReplaced", message)));
         }
         if is_regrouped(csv, watched) && matches!(phase, "Installing" | "Succeeded") {
             let message = "the namespaces of the OperatorGroup have changed";
@@ -318,6 +335,7 @@ impl Look<'_> {
                 && other.name_any() != name
                 && !is_deleting(other)
                 && !is_copied(other)
+                && !is_rolled_back(other)
         })
     }
 
@@ -381,7 +399,7 @@ impl Look<'_> {
     }
 
     /// Applies what the version is made of. What was applied before something is refused stays, as it does with OLM: the
-    /// same is tried again, and removing the version removes it.
+    /// same is tried again, and removing the version removes it. An upgrade goes back instead.
     async fn install(
         &self,
         csv: &DynamicObject,
@@ -418,9 +436,13 @@ impl Look<'_> {
             let place = (text(&object, "/metadata/namespace").to_owned(), text(&object, "/metadata/name").to_owned());
             roles.push(place);
             install_plan::own(&mut object, &name, self.namespace, &owner, target);
-            if let Err(message) = installer.apply(&object).await {
-                let message = format!("install strategy failed: {message}");
-                let phase = Phase::new("Failed", "InstallComponentFailed", message);
+            if let Err(fault) = installer.apply(&object).await {
+                let message = format!("install strategy failed: {fault}");
+                let reason = match fault {
+                    NotApplied::Refused(_) if self.could_go_back_to(csv).is_some() => rollback::NO_RETRY,
+                    _ => "InstallComponentFailed",
+                };
+                let phase = Phase::new("Failed", reason, message);
                 return Ok((Some((phase, None)), Some(RUNNING_INTERVAL)));
             }
         }
@@ -447,9 +469,12 @@ impl Look<'_> {
     }
 
     fn subscription_of(&self, csv: &str) -> Option<&DynamicObject> {
+        // Of a version that came back it may still have the one that failed.
+        let failed = self.all.iter().filter(|it| rolled_back_to(it) == Some(csv)).map(ResourceExt::name_any);
+        let names: Vec<String> = failed.chain([csv.to_owned()]).collect();
         self.subscriptions.iter().find(|subscription| {
             let status = status(subscription);
-            status["currentCSV"] == csv || status["installedCSV"] == csv
+            names.iter().any(|name| status["currentCSV"] == name.as_str() || status["installedCSV"] == name.as_str())
         })
     }
 }

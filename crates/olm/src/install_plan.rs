@@ -20,7 +20,7 @@ use crate::object::{is_deleting, list, now, status, text, texts, write_status};
 use crate::operator_group::Group;
 use crate::permissions::{self, Watched};
 use crate::target::{TARGET_ANNOTATION, Target};
-use crate::{crd_safety, resolving};
+use crate::{before, crd_safety, operator_group, resolving};
 
 /// Objects that OLM lets bundles have besides definitions and their ClusterServiceVersion.
 const BUNDLE_KINDS: [&str; 20] = [
@@ -211,6 +211,11 @@ pub(crate) async fn carry_out_all(
             continue;
         }
         let Group::One(group, watched) = group else { continue };
+        let uid = plan.uid().unwrap_or_default();
+        if let Some((left, _)) = context.rest_of(&uid) {
+            outcome = Outcome::After(left);
+            continue;
+        }
         wanted["phase"] = "Installing".into();
         let before = wanted.clone();
         match carry_out(context, namespace, group, watched.as_ref(), &plan, &mut wanted).await? {
@@ -219,9 +224,16 @@ pub(crate) async fn carry_out_all(
                 context.events.normal(&INSTALL_PLAN, &plan, "InstallSucceeded", "everything is applied").await;
             }
             Err(Refused::Now(message)) => {
-                // Nothing of it was done, or it was undone.
+                // Nothing of it was done.
                 wanted = before;
                 set_installed(&mut wanted, "False", "InstallCheckFailed", &message);
+                wanted["message"] = message.into();
+                outcome = Outcome::Backoff;
+            }
+            Err(Refused::PutBack(message)) => {
+                wanted = before;
+                set_installed(&mut wanted, "False", "InstallCheckFailed", &message);
+                context.lay_to_rest(uid, &message);
                 wanted["message"] = message.into();
                 outcome = Outcome::Backoff;
             }
@@ -264,6 +276,8 @@ fn finish(wanted: &mut Value, phase: &str, installed: &str, message: &str) {
 enum Refused {
     /// It may work later.
     Now(String),
+    /// The same, and what was done is undone.
+    PutBack(String),
     /// It will not; what was done is undone.
     ForGood(String),
 }
@@ -330,19 +344,59 @@ async fn carry_out(
             .await;
         let _ = csvs.delete(&csv.name_any(), &Default::default()).await;
     }
-    let faults = installer.roll_back().await;
-    let undone = match faults.is_empty() {
-        true => "everything was put back".to_owned(),
-        false => format!("not everything could be put back: {}", faults.join("; ")),
-    };
-    let message = format!("bundle {bundle}: {fault}; {undone}");
+    let message = format!("bundle {bundle}: {fault}; {}", undone(&installer.roll_back().await));
+    for step in &steps {
+        before::forget(context, namespace, &step.bundle).await?;
+        note_undone(wanted, &step.bundle);
+    }
     Ok(Err(match fault {
-        NotApplied::ForNow(_) => Refused::Now(message),
+        NotApplied::ForNow(_) => Refused::PutBack(message),
         NotApplied::Refused(_) => {
             mark_failed(wanted, bundle);
             Refused::ForGood(message)
         }
     }))
+}
+
+/// What messages say of what was put back, and of what was not.
+pub(crate) fn undone(faults: &[String]) -> String {
+    match faults.is_empty() {
+        true => "everything was put back".to_owned(),
+        false => format!("not everything could be put back: {}", faults.join("; ")),
+    }
+}
+
+/// Says of a plan that was carried out that a version of it failed after all.
+pub(crate) async fn fail(
+    context: &Context,
+    plan: &DynamicObject,
+    (bundle, together): (&str, &[String]),
+    message: &str,
+) -> Result<(), Error> {
+    let mut plan = plan.clone();
+    let mut wanted = status(&plan).clone();
+    mark_failed(&mut wanted, bundle);
+    together.iter().for_each(|bundle| note_undone(&mut wanted, bundle));
+    finish(&mut wanted, "Failed", "False", message);
+    if status(&plan) != &wanted {
+        context.events.warning(&INSTALL_PLAN, &plan, "InstallComponentFailed", message).await;
+    }
+    let api = INSTALL_PLAN.within(&context.client, &plan.namespace().unwrap_or_default());
+    write_status(&api, &mut plan, wanted).await
+}
+
+/// Whether a plan installs a bundle.
+pub(crate) fn is_about(plan: &DynamicObject, bundle: &str) -> bool {
+    list(&plan.data, "/status/bundleLookups").iter().any(|lookup| text(lookup, "/identifier") == bundle)
+}
+
+/// Notes of the objects of a bundle that they are gone again.
+fn note_undone(wanted: &mut Value, bundle: &str) {
+    for entry in wanted.get_mut("plan").and_then(Value::as_array_mut).into_iter().flatten() {
+        if text(entry, "/resolving") == bundle && entry["status"] == "Created" {
+            entry["status"] = "NotPresent".into();
+        }
+    }
 }
 
 /// Notes the bundle that a plan failed because of.
@@ -393,7 +447,7 @@ pub(crate) async fn unsafe_definition(target: &Target, manifests: &Manifests) ->
 }
 
 /// The objects of a definition, in one of its versions.
-async fn objects_of(target: &Target, definition: &Value, version: &str) -> Result<Vec<Value>, Error> {
+pub(crate) async fn objects_of(target: &Target, definition: &Value, version: &str) -> Result<Vec<Value>, Error> {
     /// Objects that are asked for at once.
     const PAGE: u32 = 500;
     let resource = kube::api::ApiResource {
@@ -434,6 +488,12 @@ impl Work<'_> {
         made: &mut Vec<DynamicObject>,
         wanted: &mut Value,
     ) -> Result<(), NotApplied> {
+        let parts = self.parts(manifests);
+        if step.replaces.is_some() && !operator_group::fails_forward(self.group) {
+            let all: Vec<Value> = manifests.definitions().cloned().chain(parts.iter().cloned()).collect();
+            let kept = before::remember(self.context, self.plan, &step.bundle, self.target, &all).await;
+            kept.map_err(|error| NotApplied::new("what is there now", &error))?;
+        }
         if self.target.secret.is_some() {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
             installer.apply(&namespace).await?;
@@ -453,9 +513,7 @@ impl Work<'_> {
         if is_new {
             made.push(csv);
         }
-        let permissions = permissions::objects(&manifests.csv, self.namespace, self.watched);
-        let others = manifests.others.iter().filter(|object| !crate::bundles::is_definition(object)).cloned();
-        for mut object in permissions.into_iter().chain(others) {
+        for mut object in parts {
             let kind = text(&object, "/kind").to_owned();
             if !BUNDLE_KINDS.contains(&kind.as_str()) {
                 let name = text(&object, "/metadata/name");
@@ -466,6 +524,13 @@ impl Work<'_> {
             note(wanted, step, &object, applied.as_str());
         }
         Ok(())
+    }
+
+    /// The objects of a bundle besides its definitions and its ClusterServiceVersion.
+    fn parts(&self, manifests: &Manifests) -> Vec<Value> {
+        let mut parts = permissions::objects(&manifests.csv, self.namespace, self.watched);
+        parts.extend(manifests.others.iter().filter(|object| !crate::bundles::is_definition(object)).cloned());
+        parts
     }
 
     /// Marks an object as one of a ClusterServiceVersion's.

@@ -162,7 +162,8 @@ pub(crate) async fn apply_in_own_name(target: &Target, object: &Value, namespace
     Ok(())
 }
 
-async fn restore(api: &Api<DynamicObject>, mut before: DynamicObject) -> Result<(), kube::Error> {
+/// Puts an object back to what it was.
+pub(crate) async fn restore(api: &Api<DynamicObject>, mut before: DynamicObject) -> Result<(), kube::Error> {
     let name = before.name_any();
     match api.get_opt(&name).await? {
         Some(now) if now.resource_version() == before.resource_version() => Ok(()),

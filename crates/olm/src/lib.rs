@@ -6,6 +6,7 @@
 //! Catalogs are pulled and indexed here, without pods; resolution is that of `bailiwick_catalog::resolve`.
 
 mod api_services;
+mod before;
 mod bundles;
 mod catalog_source;
 mod catalogs;
@@ -19,6 +20,7 @@ mod crds;
 mod csv;
 mod error;
 mod events;
+pub mod explain;
 mod install_plan;
 mod installing;
 mod kinds;

@@ -22,6 +22,11 @@ pub(crate) enum Group {
 }
 
 impl Group {
+    /// Whether a version that failed is passed over by the next, instead of the one before it coming back.
+    pub fn fails_forward(&self) -> bool {
+        matches!(self, Group::One(group, _) if fails_forward(group))
+    }
+
     /// Why nothing can be installed, in OLM's words.
     pub fn fault(&self) -> Option<String> {
         match self {
@@ -32,6 +37,11 @@ impl Group {
             Group::One(..) => None,
         }
     }
+}
+
+/// The same of one OperatorGroup.
+pub(crate) fn fails_forward(group: &DynamicObject) -> bool {
+    text(&group.data, "/spec/upgradeStrategy") == "TechPreviewUnsafeFailForward"
 }
 
 /// Reads the OperatorGroups of a namespace and keeps their statuses.

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::copied_csv::is_copied;
+use crate::csv::is_rolled_back;
 use crate::error::Error;
 use crate::kinds::OPERATOR_GROUP;
 use crate::object::{annotation, is_deleting, list, text, texts};
@@ -67,7 +68,7 @@ pub(crate) async fn prune(context: &Context, group: &DynamicObject, all: &[Dynam
         return Ok(());
     }
     let present: BTreeSet<String> =
-        all.iter().filter(|it| !is_deleting(it) && !is_copied(it)).flat_map(of_csv).collect();
+        all.iter().filter(|it| !is_deleting(it) && !is_copied(it) && !is_rolled_back(it)).flat_map(of_csv).collect();
     let kept: BTreeSet<String> = noted.intersection(&present).cloned().collect();
     if kept != noted { note(context, group, &kept).await } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
 //! Subscriptions: what their catalogs offer is resolved for the whole namespace at once, and what is to be installed
 //! becomes an InstallPlan. Their statuses follow the plan and the ClusterServiceVersion it installs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_catalog::resolve::{Because, Choice, Installed, Request, SourceKey, Step, Want};
 use bailiwick_controllers::work_queue::Outcome;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::catalogs::CatalogKey;
 use crate::context::Context;
 use crate::copied_csv::is_copied;
-use crate::csv::is_settled;
+use crate::csv::{is_rolled_back, is_settled, rolled_back_to};
 use crate::error::Error;
 use crate::install_plan::{self, Unpacked, Unreadable};
 use crate::kinds::{CATALOG_SOURCE, CSV, INSTALL_PLAN, SUBSCRIPTION};
@@ -126,7 +126,10 @@ pub(crate) async fn reconcile_all(
     let mut outcome = Outcome::Done;
     if !busy {
         let request = request(context, namespace, group, &subs, &csvs);
-        let Settled { answer, unpacked, unreadable } = settle(context, namespace, request, &mut subs, &plans).await?;
+        let mut failed = install_plan::failed_bundles(&plans);
+        failed.extend(csvs.iter().filter(|csv| is_rolled_back(csv) && !is_copied(csv)).map(ResourceExt::name_any));
+        let settled = settle(context, namespace, request, &mut subs, &plans, failed).await?;
+        let Settled { answer, unpacked, unreadable } = settled;
         for sub in &mut subs {
             match answer.refused.get(&sub.name()) {
                 Some(message) => {
@@ -176,8 +179,8 @@ async fn settle(
     request: Request,
     subs: &mut [Sub],
     plans: &[DynamicObject],
+    mut failed: BTreeSet<String>,
 ) -> Result<Settled, Error> {
-    let mut failed = install_plan::failed_bundles(plans);
     let mut unreadable = Unreadable::new();
     // Nothing new is to be said of what is tried again: what is written leads to another look, and that would never end.
     let is_again = subs.iter().any(|sub| sub.conditions.iter().any(|it| it["type"] == UNPACK_FAILED));
@@ -261,12 +264,12 @@ async fn plan(
 /// What the Subscriptions of a namespace ask for.
 fn request(context: &Context, namespace: &str, group: &Group, subs: &[Sub], csvs: &[DynamicObject]) -> Request {
     let visible = context.catalogs.visible_in(namespace, &context.global_namespace);
-    let fails_forward = match group {
-        Group::One(group, _) => text(&group.data, "/spec/upgradeStrategy") == "TechPreviewUnsafeFailForward",
-        _ => false,
-    };
+    let fails_forward = group.fails_forward();
     let is_gone = |csv: &&DynamicObject| {
-        is_deleting(csv) || matches!(text(&csv.data, "/status/phase"), "Replacing" | "Deleting") || is_copied(csv)
+        is_deleting(csv)
+            || matches!(text(&csv.data, "/status/phase"), "Replacing" | "Deleting")
+            || is_copied(csv)
+            || is_rolled_back(csv)
     };
     let present: Vec<&DynamicObject> = csvs.iter().filter(|csv| !is_gone(csv)).collect();
     let mut wants = Vec::new();
@@ -378,6 +381,12 @@ async fn note_health(context: &Context, namespace: &str, sub: &mut Sub) -> Resul
 
 /// Follows the plan and the version a Subscription has led to.
 fn follow(sub: &mut Sub, csvs: &[DynamicObject], plans: &[DynamicObject]) {
+    for field in ["installedCSV", "currentCSV"] {
+        let version = csvs.iter().find(|csv| csv.name_any() == sub.status_text(field));
+        if let Some(back) = version.and_then(rolled_back_to) {
+            sub.status[field] = back.into();
+        }
+    }
     let plan_name = text(&sub.status, "/installPlanRef/name").to_owned();
     if !plan_name.is_empty() {
         let plan = plans.iter().find(|plan| plan.name_any() == plan_name);

@@ -4,6 +4,7 @@
 mod bundle;
 mod end_to_end;
 mod explain;
+mod explain_live;
 mod graph;
 mod images;
 mod opm;
@@ -15,6 +16,8 @@ mod test;
 mod workflow;
 
 use anyhow::bail;
+
+pub use images::persistent_flags;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -39,7 +42,8 @@ pub enum Command {
     Verify(render::Verify),
     /// Say which bundles would be installed.
     Resolve(explain::Resolve),
-    /// Say why these bundles would be installed, or why not.
+    /// Say why these bundles would be installed, or why not; of subscription/<name> or clusterextension/<name>, why it is
+    /// where it is on a control plane.
     Explain(explain::Explain),
     /// Test a platform: do its operators work, together and after an upgrade?
     Test(test::Test),

@@ -207,6 +207,45 @@ fn bundles_are_built_unpacked_and_validated_without_docker() {
 }
 
 #[test]
+fn the_flags_of_opm_are_understood_before_the_verb() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("c")).unwrap();
+    std::fs::write(dir.path().join("c/catalog.yaml"), VALID).unwrap();
+    for arguments in [
+        &["--use-http", "render", "c"][..],
+        &["--skip-tls-verify", "--use-http", "alpha", "list", "packages", "c"],
+        &["alpha", "--skip-tls-verify", "list", "packages", "c"],
+        &["alpha", "list", "--use-http", "packages", "c"],
+        &["render", "--skip-tls", "c"],
+        &["generate", "dockerfile", "c", "--use-http"],
+    ] {
+        catalog(dir.path(), arguments).printed();
+        let _ = std::fs::remove_file(dir.path().join("c.Dockerfile"));
+    }
+    // They reach those who pull: nobody speaks TLS there.
+    let reference = format!("{}/a/b:v1", plain_server());
+    let with = catalog(dir.path(), &["--use-http", "render", &reference]).refused();
+    let after = catalog(dir.path(), &["render", "--use-http", &reference]).refused();
+    assert_eq!(with, after);
+    assert!(with.contains("404"), "{with}");
+}
+
+/// A server that knows nothing, without TLS; it ends with the test.
+fn plain_server() -> std::net::SocketAddr {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    address
+}
+
+#[test]
 fn what_is_gone_says_what_to_use() {
     let dir = tempfile::tempdir().unwrap();
     for (arguments, instead) in [

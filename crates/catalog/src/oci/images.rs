@@ -11,7 +11,7 @@ use super::registry::{OciError, Registry};
 use super::unpack::unpack_layer;
 use crate::go::quote;
 use crate::reference::ImageReference;
-use crate::render::{CONFIGS_LABEL, ImageSource, PACKAGE_LABEL, Unpacked};
+use crate::render::{CONFIGS_LABEL, ImageSource, PACKAGE_LABEL, Pinned, Unpacked};
 
 /// A configuration larger than this is none.
 const MAX_CONFIG_BYTES: u64 = 4 * 1024 * 1024;
@@ -112,6 +112,25 @@ fn failed(verb: &str, reference: &str, error: &dyn std::fmt::Display) -> String 
 }
 
 impl ImageSource for Images {
+    fn pin(&mut self, reference: &str) -> Result<Option<Pinned>, String> {
+        let named = |error: &dyn std::fmt::Display| failed("pull", reference, error);
+        let transport = Transport::parse(reference).map_err(|error| named(&error))?;
+        let Transport::Registry(image) = transport else { return Ok(None) };
+        let tagged = ImageReference { digest: None, ..image.clone() };
+        let tag = match (&image.digest, &image.tag) {
+            (Some(_), None) => None,
+            // A tag that is gone does not matter beside a digest.
+            (Some(_), Some(tag)) => self.resolve(&tagged).ok().map(|now| (tag.clone(), now)),
+            (None, _) => {
+                let now = self.resolve(&tagged).map_err(|error| named(&error))?;
+                Some((tagged.target().to_owned(), now))
+            }
+        };
+        let digest = image.digest.clone().or_else(|| tag.as_ref().map(|(_, now)| now.clone())).unwrap_or_default();
+        let pinned = ImageReference { tag: None, digest: Some(digest.clone()), ..image.clone() };
+        Ok(Some(Pinned { reference: pinned.to_string(), digest, is_by_digest: image.digest.is_some(), tag }))
+    }
+
     fn unpack(&mut self, reference: &str) -> Result<Unpacked, String> {
         let named = |verb: &str, error: &dyn std::fmt::Display| failed(verb, reference, error);
         let transport = Transport::parse(reference).map_err(|error| named("pull", &error))?;

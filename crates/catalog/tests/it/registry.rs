@@ -6,11 +6,13 @@ use std::process::{Child, Command, Stdio};
 use bailiwick_catalog::bundle::Migration;
 use bailiwick_catalog::fbc::{Output, write_catalog};
 use bailiwick_catalog::oci::{
-    BlobCache, BuildOptions, Credentials, Images, Layout, Registry, RegistryOptions, build_catalog, build_directory,
+    BlobCache, BuildOptions, Credentials, Image, Images, Layout, Registry, RegistryOptions, build_catalog,
+    build_directory,
 };
 use bailiwick_catalog::reference::ImageReference;
 use bailiwick_catalog::render::{Allowed, Renderer};
 use bailiwick_catalog::template::{TemplateKind, render_template};
+use bailiwick_catalog::verify::{Verdict, verify};
 
 use crate::paths;
 
@@ -146,6 +148,63 @@ fn bundles_and_catalogs_go_through_a_registry() {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+}
+
+/// A bundle whose operator has a name to be shown.
+fn small_bundle(title: &str) -> Image {
+    let dir = tempfile::tempdir().unwrap();
+    for part in ["manifests", "metadata"] {
+        std::fs::create_dir(dir.path().join(part)).unwrap();
+    }
+    let csv = format!(
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {{name: foo.v1.0.0}}\n\
+         spec: {{displayName: {title}, version: 1.0.0}}\n"
+    );
+    std::fs::write(dir.path().join("manifests/csv.yaml"), csv).unwrap();
+    let annotations = "annotations: {operators.operatorframework.io.bundle.mediatype.v1: registry+v1, \
+                       operators.operatorframework.io.bundle.package.v1: foo, \
+                       operators.operatorframework.io.bundle.channels.v1: stable}\n";
+    std::fs::write(dir.path().join("metadata/annotations.yaml"), annotations).unwrap();
+    build_directory(dir.path(), &bundle_labels(dir.path())).unwrap()
+}
+
+#[test]
+fn a_catalog_is_verified_by_the_digests_that_its_tags_have_now() {
+    let Some(server) = start() else { return };
+    let cache = tempfile::tempdir().unwrap();
+    let mut images = images(cache.path());
+    let repository = ImageReference::parse(&format!("127.0.0.1:{}/test/foo", server.port)).unwrap();
+    let (first, second) = (small_bundle("First"), small_bundle("Second"));
+    let push = |images: &Images, image: &Image| images.push(image, &repository, &["v1".to_owned()]).unwrap();
+    push(&images, &first);
+    let catalog_of = |images: &mut Images, reference: String| {
+        let mut renderer = Renderer {
+            images,
+            allowed: Allowed::BundleImages,
+            migration: Migration::BundleObjectToCsvMetadata,
+            image_template: None,
+            warnings: Vec::new(),
+        };
+        renderer.render(&[reference]).unwrap()
+    };
+    let by_tag = catalog_of(&mut images, format!("{repository}:v1"));
+    let by_digest = catalog_of(&mut images, format!("{repository}:v1@{}", first.digest()));
+    for catalog in [&by_tag, &by_digest] {
+        let findings = verify(catalog, None, &mut images);
+        assert_eq!(findings.len(), 1);
+        assert_eq!((&findings[0].verdict, &findings[0].moved), (&Verdict::Same, &None));
+        assert_eq!(findings[0].digest, Some(first.digest().to_string()));
+    }
+    // The tag becomes another image. A catalog that names digests is still right.
+    push(&images, &second);
+    let finding = verify(&by_tag, None, &mut images).remove(0);
+    assert!(matches!(finding.verdict, Verdict::Different(_)), "{finding:?}");
+    let moved = finding.moved.unwrap_or_default();
+    assert!(moved.contains(&format!("tag v1 is {} now", second.digest())), "{moved}");
+    let finding = verify(&by_digest, None, &mut images).remove(0);
+    assert_eq!(finding.verdict, Verdict::Same);
+    let moved = finding.moved.unwrap_or_default();
+    assert!(moved.contains(&first.digest().to_string()) && moved.contains(&second.digest().to_string()), "{moved}");
 }
 
 #[test]

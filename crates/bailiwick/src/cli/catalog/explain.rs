@@ -13,6 +13,7 @@ use bailiwick_catalog::serve::{WhenStale, index_path, open_reference};
 use bailiwick_catalog::version::{Constraint, Range};
 use serde_json::json;
 
+use super::explain_live::{self, Server, Subject};
 use super::images::ImageArgs;
 use super::print;
 use super::render::load_catalog;
@@ -74,6 +75,8 @@ pub struct Explain {
     /// Why this bundle is not installed; may be given several times.
     #[arg(long, value_name = "BUNDLE")]
     why_not: Vec<String>,
+    #[command(flatten)]
+    server: Server,
 }
 
 fn snapshot(reference: &str, cache: Option<&Path>, images: &ImageArgs) -> anyhow::Result<Snapshot> {
@@ -221,6 +224,11 @@ pub fn run_resolve(args: &Resolve) -> anyhow::Result<()> {
 }
 
 pub fn run_explain(args: &Explain) -> anyhow::Result<()> {
+    if let [only] = args.question.catalogs.as_slice()
+        && let Some(subject) = Subject::parse(only)
+    {
+        return explain_live::run(&subject, &args.server);
+    }
     let request = args.question.request()?;
     if args.why_not.is_empty() {
         return print(&describe(&answer(&request)?));

@@ -24,6 +24,13 @@ pub struct ImageArgs {
     image_cache: Option<PathBuf>,
 }
 
+/// The flags of [`ImageArgs`] that opm has for all its commands: they are understood before the verb, and after verbs that
+/// read no images. Under these names clap hands them on to whoever has them.
+pub fn persistent_flags() -> [clap::Arg; 3] {
+    let flags = [("use_http", "use-http"), ("skip_tls", "skip-tls"), ("skip_tls_verify", "skip-tls-verify")];
+    flags.map(|(id, long)| clap::Arg::new(id).long(long).action(clap::ArgAction::SetTrue).global(true).hide(true))
+}
+
 impl ImageArgs {
     /// A client with the user's own credentials.
     pub fn images(&self) -> anyhow::Result<Images> {

@@ -6,7 +6,7 @@ use bailiwick_catalog::fbc::{Catalog, Output, write_catalog};
 use bailiwick_catalog::graph::{GraphOptions, SkippedEdges, mermaid};
 use bailiwick_catalog::render::{Allowed, Renderer};
 use bailiwick_catalog::template::{TemplateKind, render_template as render_text};
-use bailiwick_catalog::verify::{Verdict, verify as verify_catalog};
+use bailiwick_catalog::verify::{Finding, Verdict, verify as verify_catalog};
 
 use super::images::ImageArgs;
 use super::opm::read_text;
@@ -177,14 +177,15 @@ pub struct Verify {
 pub fn verify(args: Verify) -> anyhow::Result<()> {
     let catalog = load_catalog(&args.reference, &args.images)?;
     let mut images = args.images.images()?;
-    let verdicts = verify_catalog(&catalog, args.package.as_deref(), &mut images);
+    let findings = verify_catalog(&catalog, args.package.as_deref(), &mut images);
     let mut wrong = 0;
-    for (bundle, verdict) in &verdicts {
+    for Finding { bundle, verdict, digest, moved } in &findings {
+        let by = digest.as_ref().map(|digest| format!(" ({digest})")).unwrap_or_default();
         match verdict {
-            Verdict::Same => println!("same      {bundle}"),
+            Verdict::Same => println!("same      {bundle}{by}"),
             Verdict::Different(changes) => {
                 wrong += 1;
-                println!("different {bundle}");
+                println!("different {bundle}{by}");
                 changes.iter().for_each(|change| println!("            {change}"));
             }
             Verdict::Unknown(reason) => {
@@ -192,10 +193,13 @@ pub fn verify(args: Verify) -> anyhow::Result<()> {
                 println!("unknown   {bundle}: {reason}");
             }
         }
+        if let Some(moved) = moved {
+            println!("            {moved}");
+        }
     }
     if wrong > 0 {
-        bail!("{wrong} of {} bundles are not what their images hold", verdicts.len());
+        bail!("{wrong} of {} bundles are not what their images hold", findings.len());
     }
-    println!("{} bundles are what their images hold", verdicts.len());
+    println!("{} bundles are what their images hold", findings.len());
     Ok(())
 }

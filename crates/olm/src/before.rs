@@ -1,0 +1,204 @@
+//! What was there before an upgrade, kept in a Secret beside the InstallPlan until the new version is up, so that it can be
+//! put back when that fails, by another process too. What cannot go back without losing something stays, and is told.
+
+use std::io::{Read as _, Write as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, DynamicObject, PostParams};
+use serde_json::{Value, json};
+
+use crate::bundles::is_definition;
+use crate::context::Context;
+use crate::crd_safety;
+use crate::crds::dynamic;
+use crate::error::{Error, is_not_found, is_passing, plain};
+use crate::install_plan::objects_of;
+use crate::installing::{label_value, restore};
+use crate::kinds::{CRD, INSTALL_PLAN, SECRET};
+use crate::object::{annotation, list, text};
+use crate::target::{Target, decode_base64};
+
+/// The type of the Secrets; bundles may hold secrets, and so may what they replace.
+const SECRET_TYPE: &str = "bailiwick.dev/before-upgrade";
+const KEY: &str = "objects.json.gz";
+/// On such a Secret: the plan that it was written for.
+const PLAN_ANNOTATION: &str = "bailiwick.dev/install-plan-uid";
+/// What a Secret may unpack to; one holds a mebibyte, and definitions pack well.
+const UNPACKED_MAX: u64 = 64 << 20;
+
+fn name_of(csv: &str) -> String {
+    format!("before-{}", label_value(csv))
+}
+
+/// Keeps what stands where the objects of a version are to be written. When the same plan has begun before, what it found
+/// then counts.
+pub(crate) async fn remember(
+    context: &Context,
+    plan: &DynamicObject,
+    csv: &str,
+    target: &Target,
+    objects: &[Value],
+) -> Result<(), Error> {
+    let namespace = plan.namespace().unwrap_or_default();
+    let api = SECRET.within(&context.client, &namespace);
+    let name = name_of(csv);
+    let uid = plan.uid().unwrap_or_default();
+    if let Some(known) = api.get_opt(&name).await? {
+        if annotation(&known, PLAN_ANNOTATION) == Some(uid.as_str()) {
+            return Ok(());
+        }
+        forget(context, &namespace, csv).await?;
+    }
+    let mut entries = Vec::new();
+    for object in objects {
+        // In the name in which it is applied: nobody learns by this what he may not read.
+        let Some(api) = target.api_of(object, &namespace).await? else { continue };
+        let before = match api.get_opt(text(object, "/metadata/name")).await {
+            Err(error) if !is_passing(&error) => continue,
+            other => other?,
+        };
+        entries.push(json!({
+            "apiVersion": text(object, "/apiVersion"), "kind": text(object, "/kind"),
+            "metadata": {"name": text(object, "/metadata/name"), "namespace": text(object, "/metadata/namespace")},
+            "before": before,
+        }));
+    }
+    let secret = dynamic(json!({
+        "apiVersion": SECRET.api_version(), "kind": SECRET.kind,
+        "metadata": {
+            "name": name, "namespace": namespace, "annotations": {PLAN_ANNOTATION: uid},
+            "ownerReferences": [INSTALL_PLAN.owner(plan)],
+        },
+        "type": SECRET_TYPE, "data": {KEY: STANDARD.encode(pack(&entries)?)},
+    }))?;
+    match api.create(&PostParams::default(), &secret).await {
+        // Too much to be kept, or not allowed: the upgrade need not fail for that.
+        Err(error) if !is_passing(&error) => {
+            tracing::warn!(error = plain(&error), csv, "what was there before an upgrade could not be kept");
+            Ok(())
+        }
+        other => other.map(|_| ()).map_err(Error::from),
+    }
+}
+
+/// What was kept is not needed any more.
+pub(crate) async fn forget(context: &Context, namespace: &str, csv: &str) -> Result<(), Error> {
+    match SECRET.within(&context.client, namespace).delete(&name_of(csv), &DeleteParams::default()).await {
+        Err(error) if !is_not_found(&error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Puts back what was there before a version, last first, and says what stays as it is. What a version brought beside
+/// definitions is not meant: that is found by its labels. It may be called again.
+pub(crate) async fn put_back(
+    context: &Context,
+    namespace: &str,
+    csv: &str,
+    target: &Target,
+) -> Result<Vec<String>, Error> {
+    let Some(secret) = SECRET.within(&context.client, namespace).get_opt(&name_of(csv)).await? else {
+        return Ok(vec![format!("what was there before {csv} is not known any more")]);
+    };
+    let Some(entries) = decode_base64(text(&secret.data, &format!("/data/{KEY}"))).and_then(|it| unpack(&it)) else {
+        return Ok(vec![format!("what was there before {csv} cannot be read any more")]);
+    };
+    let mut stays = Vec::new();
+    for entry in entries.iter().rev() {
+        let result = match is_definition(entry) {
+            true => put_definition_back(target, entry).await,
+            false => put_object_back(target, namespace, entry).await,
+        };
+        let reason = match result {
+            Ok(None) => continue,
+            Ok(Some(reason)) => reason,
+            Err(Error::Request(error)) if !is_passing(&error) => plain(&error),
+            Err(error) => return Err(error),
+        };
+        stays.push(format!("{} {}: {reason}", text(entry, "/kind"), text(entry, "/metadata/name")));
+    }
+    Ok(stays)
+}
+
+fn before_of(entry: &Value) -> Option<Value> {
+    entry.get("before").filter(|before| before.is_object()).cloned()
+}
+
+async fn put_object_back(target: &Target, namespace: &str, entry: &Value) -> Result<Option<String>, Error> {
+    let Some(before) = before_of(entry) else { return Ok(None) };
+    let Some(api) = target.own_api_of(entry, namespace).await? else { return Ok(None) };
+    restore(&api, dynamic(before)?).await?;
+    Ok(None)
+}
+
+/// A definition goes back unless objects would be lost, or something of them.
+async fn put_definition_back(target: &Target, entry: &Value) -> Result<Option<String>, Error> {
+    let api = CRD.all(&target.own);
+    let name = text(entry, "/metadata/name");
+    let Some(now) = api.get_opt(name).await? else { return Ok(None) };
+    let now = serde_json::to_value(&now).unwrap_or_default();
+    let Some(before) = before_of(entry) else {
+        let served = list(&now, "/spec/versions").iter().find(|version| version["served"] == true);
+        let objects = match served {
+            Some(version) => objects_of(target, &now, text(version, "/name")).await?,
+            None => Vec::new(),
+        };
+        if !objects.is_empty() {
+            return Ok(Some(format!("it stays, since there are {} objects of it", objects.len())));
+        }
+        return match api.delete(name, &DeleteParams::background()).await {
+            Err(error) if !is_not_found(&error) => Err(error.into()),
+            _ => Ok(None),
+        };
+    };
+    if now["spec"] == before["spec"] {
+        return Ok(None);
+    }
+    if let Err(reason) = crd_safety::check_versions(&now, &before) {
+        return Ok(Some(format!("the newer one stays: {reason}")));
+    }
+    for version in list(&now, "/spec/versions").iter().filter(|version| version["served"] == true) {
+        let version = text(version, "/name");
+        let objects = objects_of(target, &now, version).await?;
+        let checked = crd_safety::check_objects(&before, version, &objects)
+            .and_then(|()| crd_safety::check_fields(&before, version, &objects));
+        if let Err(reason) = checked {
+            return Ok(Some(format!("the newer one stays: {reason}")));
+        }
+    }
+    restore(&api, dynamic(before)?).await?;
+    Ok(None)
+}
+
+fn pack(entries: &[Value]) -> Result<Vec<u8>, Error> {
+    let failed = |error: std::io::Error| Error::Io { what: "packing what was there before".to_owned(), error };
+    let text = serde_json::to_vec(entries).map_err(|error| Error::Other(error.to_string()))?;
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(&text).map_err(failed)?;
+    encoder.finish().map_err(failed)
+}
+
+fn unpack(packed: &[u8]) -> Option<Vec<Value>> {
+    let mut text = Vec::new();
+    GzDecoder::new(packed).take(UNPACKED_MAX).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_can_be_unpacked_and_what_is_broken_cannot() {
+        let entries = vec![json!({"kind": "ConfigMap", "before": null}), json!({"kind": "Secret", "before": {"a": 1}})];
+        let packed = pack(&entries).unwrap();
+        assert_eq!(unpack(&packed), Some(entries));
+        assert_eq!(unpack(&packed[..packed.len() / 2]), None);
+        assert_eq!(unpack(b"no gzip"), None);
+    }
+}
