@@ -80,7 +80,8 @@ pub struct Args {
     /// Measure the DNS engine on the fake internet; nothing else is measured.
     #[arg(long)]
     pub domains: bool,
-    /// How long the watch over domains runs; the figures of the documentation are of ten minutes.
+    /// How long the watch over domains runs, and after it the whole path through objects; the documentation's figures are of
+    /// ten minutes each.
     #[arg(long, default_value_t = 20)]
     pub domains_seconds: u64,
 }

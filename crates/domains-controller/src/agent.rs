@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, ResourceExt};
@@ -90,7 +91,15 @@ impl Agent {
     }
 
     async fn live(&self) -> Result<(), Error> {
-        self.register().await?;
+        let mut waits = Reconnect::default();
+        while let Err(error) = self.register().await {
+            // A server that is away comes back; one that says no goes on saying so.
+            if !is_away(&error) {
+                return Err(error);
+            }
+            tracing::warn!(%error, "the server cannot be reached");
+            tokio::time::sleep(waits.next().unwrap_or(RENEW)).await;
+        }
         tracing::info!(name = self.options.name, "the agent is registered");
         tokio::select! {
             ended = self.renew() => ended,
@@ -196,7 +205,7 @@ impl Agent {
     async fn work(&self) {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), SERVICE_NAMESPACE, &probes());
         let own = watcher::Config::default().labels(&format!("{ADDRESSEE_LABEL}={}", self.options.name));
-        let mut events = watch(api.clone(), own).default_backoff().boxed();
+        let mut events = watch(api.clone(), own).backoff(Reconnect::default()).boxed();
         let mut at_work = JoinSet::new();
         while let Some(event) = events.next().await {
             match event {
@@ -212,6 +221,48 @@ impl Agent {
             }
             while at_work.try_join_next().is_some() {}
         }
+    }
+}
+
+/// How long to wait for a server that is away: whoever asks waits a few seconds for an answer, so not much longer. Each agent
+/// at times of its own, as hundreds may be waiting.
+struct Reconnect {
+    next: Duration,
+}
+
+impl Reconnect {
+    const FIRST: Duration = Duration::from_millis(200);
+    const LONGEST: Duration = Duration::from_secs(4);
+}
+
+impl Default for Reconnect {
+    fn default() -> Self {
+        Self { next: Self::FIRST }
+    }
+}
+
+impl Iterator for Reconnect {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let wait = self.next.mul_f64(0.5 + rand::random::<f64>() / 2.0);
+        self.next = (self.next * 2).min(Self::LONGEST);
+        Some(wait)
+    }
+}
+
+impl Backoff for Reconnect {
+    fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Whether nobody answered, or somebody who cannot just now.
+fn is_away(error: &Error) -> bool {
+    match error {
+        Error::Api(kube::Error::Api(status)) => status.code >= 500 || status.code == 429,
+        Error::Api(_) => true,
+        _ => false,
     }
 }
 
@@ -251,5 +302,29 @@ async fn answer(surveyor: &Arc<Surveyor>, from: &VantagePoint, api: &Api<Dynamic
         Err(kube::Error::Api(status)) if status.is_not_found() => {}
         Err(error) => tracing::warn!(%error, probe = probe.name_any(), "evidence cannot be given back"),
         Ok(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_away_is_waited_for_and_one_that_says_no_is_not() {
+        let said = |code: u16| Error::Api(kube::Error::Api(Box::new(Status { code, ..Status::default() })));
+        assert!(is_away(&said(503)) && is_away(&said(429)) && !is_away(&said(403)) && !is_away(&said(401)));
+        assert!(!is_away(&Error::AgentThere("fra".into())));
+    }
+
+    #[test]
+    fn waits_grow_and_stay_short() {
+        let mut waits = Reconnect::default();
+        let all: Vec<Duration> = waits.by_ref().take(50).collect();
+        assert!(all[0] <= Reconnect::FIRST && all.iter().all(|wait| *wait <= Reconnect::LONGEST));
+        assert!(all[40] > Reconnect::FIRST);
+        waits.reset();
+        assert!(waits.next().is_some_and(|wait| wait <= Reconnect::FIRST));
     }
 }

@@ -8,6 +8,7 @@
 mod check;
 mod claims;
 mod domain;
+mod gateways;
 pub(crate) mod timing;
 
 use std::collections::HashSet;
@@ -34,7 +35,7 @@ use kube::{Api, Client};
 use crate::Error;
 use crate::access::{install, install_in_project};
 use crate::agents::Agents;
-use crate::definition::{checks, domains};
+use crate::definition::{checks, domains, gateways, routes};
 use crate::follow::{self, Followed, Observer, Presence};
 use crate::index::{Index, Key, Lane, Version};
 use crate::metrics::{Levels, Metrics};
@@ -59,6 +60,8 @@ const CONCURRENT_PROOFS: usize = 256;
 const LANE_BUSY: Duration = Duration::from_millis(200);
 /// Checks that run at once, for all tenants together.
 const CONCURRENT_CHECKS: usize = 16;
+/// Gateways that are read at once.
+const CONCURRENT_GATEWAYS: usize = 4;
 /// Before a server that cannot be prepared is tried again.
 const INSTALL_RETRY: Duration = Duration::from_secs(2);
 
@@ -129,6 +132,8 @@ pub(crate) struct Context {
     /// Domains that are being looked at, in whichever lane.
     looked_at: Mutex<HashSet<Key>>,
     checks: WorkQueue<Key>,
+    /// Gateways whose plans may have to be watched.
+    gateways: WorkQueue<Key>,
     rates: Mutex<Rates>,
     opt_out: OptOut,
     agents: Agents,
@@ -166,6 +171,7 @@ async fn watch_over(client: Client, toolbox: Arc<Toolbox>, options: Options, shu
             proofs: WorkQueue::new(),
             looked_at: Mutex::default(),
             checks: WorkQueue::new(),
+            gateways: WorkQueue::new(),
             opt_out: OptOut::default(),
         });
         context.work().await;
@@ -196,7 +202,7 @@ impl Context {
     async fn work(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         self.options.metrics.set_levels(move || weak.upgrade().map(|context| context.levels()).unwrap_or_default());
-        let (domain_type, check_type) = (domains(), checks());
+        let (domain_type, check_type, gateway_type, route_type) = (domains(), checks(), gateways(), routes());
         let looking =
             self.domains.work("domains", CONCURRENT_LOOKS, |key| async move { self.look_in(Lane::Watched, key).await });
         let proving = self
@@ -204,14 +210,19 @@ impl Context {
             .work("domain-proofs", CONCURRENT_PROOFS, |key| async move { self.look_in(Lane::Awaited, key).await });
         let checking =
             self.checks.work("domain-checks", CONCURRENT_CHECKS, |key| async move { self.check(&key).await });
+        let planning = self
+            .gateways
+            .work("domain-gateways", CONCURRENT_GATEWAYS, |key| async move { self.look_at_gateway(&key).await });
         let working = async {
             // Nobody is looked at before it is known who asked not to be, and nothing decided before it is known who has a say.
             tokio::join!(self.opt_out.synced(), self.agents.synced());
-            tokio::join!(looking, proving, checking)
+            tokio::join!(looking, proving, checking, planning)
         };
         tokio::join!(
             follow::root(&self.root, &domain_type, Followed::Domain, &**self),
             follow::root(&self.root, &check_type, Followed::Check, &**self),
+            follow::while_defined(&self.root, &gateway_type, Followed::Gateway, &**self),
+            follow::while_defined(&self.root, &route_type, Followed::Route, &**self),
             follow::projects(&self.root, &**self),
             self.prepare_projects(),
             self.opt_out.follow(self.root.clone()),
@@ -362,7 +373,21 @@ impl Observer for Context {
                 self.index().checks.add(&key, created);
                 self.checks.add(key);
             }
-            (Followed::Check, Presence::Gone) => self.index().checks.remove(&key),
+            (Followed::Check, Presence::Gone) => {
+                self.index().checks.remove(&key);
+                // One that a Gateway should have is made anew.
+                let gateway = gateways::gateway_of(&key).filter(|gateway| self.index().gateways.contains(gateway));
+                gateway.into_iter().for_each(|gateway| self.gateways.add(gateway));
+            }
+            (Followed::Gateway, Presence::Present) => {
+                self.index().gateways.insert(key.clone());
+                self.gateways.add(key);
+            }
+            (Followed::Gateway, Presence::Gone) => {
+                self.index().gateways.remove(&key);
+                self.gateways.add(key);
+            }
+            (Followed::Route, _) => self.look_at_gateways_beside(&key),
         }
     }
 }
@@ -381,5 +406,6 @@ impl Context {
             others
         };
         others.into_iter().for_each(|other| self.enqueue(other));
+        self.look_at_gateways_beside(key);
     }
 }

@@ -30,6 +30,19 @@ pub(crate) fn checks() -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, "DomainCheck"), "domainchecks")
 }
 
+/// The group of the Gateway API, which others define where it is used.
+pub(crate) const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+
+/// How `Gateway` is addressed.
+pub(crate) fn gateways() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GATEWAY_GROUP, "v1", "Gateway"), "gateways")
+}
+
+/// How `HTTPRoute` is addressed.
+pub(crate) fn routes() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GATEWAY_GROUP, "v1", "HTTPRoute"), "httproutes")
+}
+
 /// How `DomainProbe` is addressed.
 pub(crate) fn probes() -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, "DomainProbe"), "domainprobes")
@@ -184,31 +197,25 @@ fn status() -> Value {
             "verification": open("The token, where to put it, and how the proof stands; sealed by the service, and believed with its seal alone."),
             "observation": open("What later observations are compared with."),
             "expiry": open("Which warnings of expiration were given."),
-            "records": {
-                "type": "array", "maxItems": RECORDS_MAX, "description": "How the records of the spec stand.",
-                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            },
-            "troubles": {
-                "type": "array", "maxItems": 256, "description": "What is the matter with it, and since when.",
-                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            },
-            "unannounced": {
-                "type": "array", "maxItems": 64, "description": "Events that are still to be written.",
-                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            },
-            "history": {
-                "type": "array", "maxItems": 200, "description": "What changed, the latest first.",
-                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            },
-            "conditions": conditions(),
+            "records": open_list(RECORDS_MAX, "How the records of the spec stand."),
+            "troubles": open_list(256, "What is the matter with it, and since when."),
+            "unannounced": open_list(64, "Events that are still to be written."),
+            "history": open_list(200, "What changed, the latest first."),
+            "conditions": conditions("ValidDomain, Verified, Healthy, RecordsMatch."),
         },
     })
 }
 
-fn conditions() -> Value {
+/// A list of objects that the service writes and whose form may grow.
+fn open_list(most: usize, description: &str) -> Value {
+    let item = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({"type": "array", "maxItems": most, "items": item, "description": description})
+}
+
+fn conditions(description: &str) -> Value {
     json!({
         "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"], "maxItems": 32,
-        "description": "ValidDomain, Verified, Healthy, RecordsMatch.",
+        "description": description,
         "items": {
             "type": "object",
             "required": ["type", "status", "lastTransitionTime", "reason", "message"],

@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::definition::{GROUP, VERSION};
 use crate::judge::Notice;
-use crate::status::{Announcement, DomainStatus};
+use crate::status::Announcement;
 
 const CONTROLLER: &str = "bailiwick.dev/domains";
 /// What the API takes.
@@ -24,21 +24,15 @@ const NAME_LETTERS_MAX: usize = 220;
 const UNANNOUNCED_MAX: usize = 50;
 
 /// Puts notices where they wait to be told.
-pub(crate) fn enqueue(status: &mut DomainStatus, object: &DynamicObject, notices: &[Notice], now: Timestamp) {
+pub(crate) fn enqueue(unannounced: &mut Vec<Announcement>, object: &DynamicObject, notices: &[Notice], now: Timestamp) {
     for (index, notice) in (0_i64..).zip(notices) {
         let Notice { concern, reason, note } = notice.clone();
         let at = now.checked_add(SignedDuration::from_nanos(index)).unwrap_or(now);
-        status.unannounced.push(Announcement {
-            name: name(object, at),
-            at,
-            concern,
-            reason,
-            note: cut(note, NOTE_BYTES_MAX),
-        });
+        unannounced.push(Announcement { name: name(object, at), at, concern, reason, note: cut(note, NOTE_BYTES_MAX) });
     }
-    let too_many = status.unannounced.len().saturating_sub(UNANNOUNCED_MAX);
-    for lost in status.unannounced.drain(..too_many) {
-        tracing::warn!(domain = object.name_any(), reason = lost.reason, "an event waited too long and is given up");
+    let too_many = unannounced.len().saturating_sub(UNANNOUNCED_MAX);
+    for lost in unannounced.drain(..too_many) {
+        tracing::warn!(object = object.name_any(), reason = lost.reason, "an event waited too long and is given up");
     }
 }
 
@@ -48,21 +42,53 @@ fn name(object: &DynamicObject, at: Timestamp) -> String {
     format!("{}.{:x}", object.trim_end_matches(['.', '-']), at.as_nanosecond())
 }
 
+/// What an Event is about: an object of ours and, where that speaks for another one, that.
+pub(crate) struct About {
+    regarding: ObjectReference,
+    related: Option<ObjectReference>,
+}
+
+impl About {
+    /// An object of ours.
+    pub fn own(object: &DynamicObject, kind: &str) -> Self {
+        let regarding = ObjectReference {
+            api_version: Some(format!("{GROUP}/{VERSION}")),
+            kind: Some(kind.to_owned()),
+            name: Some(object.name_any()),
+            namespace: object.namespace(),
+            uid: object.uid(),
+            ..ObjectReference::default()
+        };
+        Self { regarding, related: None }
+    }
+
+    /// Whose object it is, where it is somebody's: whoever asks after that is told.
+    pub fn owner(object: &DynamicObject, kind: &str) -> Self {
+        let own = Self::own(object, kind);
+        let Some(owner) = object.owner_references().first() else { return own };
+        let regarding = ObjectReference {
+            api_version: Some(owner.api_version.clone()),
+            kind: Some(owner.kind.clone()),
+            name: Some(owner.name.clone()),
+            namespace: object.namespace(),
+            uid: Some(owner.uid.clone()),
+            ..ObjectReference::default()
+        };
+        Self { regarding, related: Some(own.regarding) }
+    }
+}
+
 /// Writes one as an Event; one that is there already was written before.
-pub(crate) async fn announce(
-    client: &Client,
-    object: &DynamicObject,
-    announcement: &Announcement,
-) -> Result<(), kube::Error> {
-    let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
+pub(crate) async fn announce(client: &Client, about: &About, announcement: &Announcement) -> Result<(), kube::Error> {
+    let namespace = about.regarding.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
-    match events.create(&PostParams::default(), &event(object, &namespace, announcement)).await {
+    match events.create(&PostParams::default(), &event(about, &namespace, announcement)).await {
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
         other => other.map(|_| ()),
     }
 }
 
-fn event(object: &DynamicObject, namespace: &str, announcement: &Announcement) -> Event {
+fn event(about: &About, namespace: &str, announcement: &Announcement) -> Event {
     Event {
         metadata: ObjectMeta {
             namespace: Some(namespace.to_owned()),
@@ -74,14 +100,8 @@ fn event(object: &DynamicObject, namespace: &str, announcement: &Announcement) -
         note: Some(announcement.note.clone()),
         type_: Some(if announcement.concern >= Concern::Warning { "Warning" } else { "Normal" }.to_owned()),
         event_time: Some(MicroTime(announcement.at)),
-        regarding: Some(ObjectReference {
-            api_version: Some(format!("{GROUP}/{VERSION}")),
-            kind: Some("Domain".to_owned()),
-            name: Some(object.name_any()),
-            namespace: Some(namespace.to_owned()),
-            uid: object.uid(),
-            ..ObjectReference::default()
-        }),
+        regarding: Some(ObjectReference { namespace: Some(namespace.to_owned()), ..about.regarding.clone() }),
+        related: about.related.clone(),
         reporting_controller: Some(CONTROLLER.to_owned()),
         reporting_instance: Some(CONTROLLER.to_owned()),
         ..Event::default()
@@ -90,6 +110,7 @@ fn event(object: &DynamicObject, namespace: &str, announcement: &Announcement) -
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use kube::api::ApiResource;
 
     use super::*;
@@ -105,18 +126,29 @@ mod tests {
 
     #[test]
     fn each_has_a_name_of_its_own_that_is_a_name_and_a_note_that_fits() {
-        let mut status = DomainStatus::default();
-        enqueue(&mut status, &object(&format!("{}.example", "a".repeat(219))), &notices(2), Timestamp::UNIX_EPOCH);
-        let names: Vec<&str> = status.unannounced.iter().map(|one| one.name.as_str()).collect();
+        let mut waiting = Vec::new();
+        enqueue(&mut waiting, &object(&format!("{}.example", "a".repeat(219))), &notices(2), Timestamp::UNIX_EPOCH);
+        let names: Vec<&str> = waiting.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, [format!("{}.0", "a".repeat(219)), format!("{}.1", "a".repeat(219))]);
-        assert!(status.unannounced.iter().all(|one| one.note.len() == NOTE_BYTES_MAX));
+        assert!(waiting.iter().all(|one| one.note.len() == NOTE_BYTES_MAX));
     }
 
     #[test]
     fn what_waits_is_bounded_and_the_latest_stay() {
-        let mut status = DomainStatus::default();
-        enqueue(&mut status, &object("a"), &notices(UNANNOUNCED_MAX + 3), Timestamp::UNIX_EPOCH);
-        assert_eq!(status.unannounced.len(), UNANNOUNCED_MAX);
-        assert_eq!(status.unannounced[0].name, "a.3");
+        let mut waiting = Vec::new();
+        enqueue(&mut waiting, &object("a"), &notices(UNANNOUNCED_MAX + 3), Timestamp::UNIX_EPOCH);
+        assert_eq!(waiting.len(), UNANNOUNCED_MAX);
+        assert_eq!(waiting[0].name, "a.3");
+    }
+
+    #[test]
+    fn what_belongs_to_another_object_is_told_about_that_one() {
+        let mut check = object("gateway-edge");
+        let owner = OwnerReference { kind: "Gateway".into(), name: "edge".into(), ..OwnerReference::default() };
+        assert_eq!(About::owner(&check, "DomainCheck").regarding.kind.as_deref(), Some("DomainCheck"));
+        check.metadata.owner_references = Some(vec![owner]);
+        let about = About::owner(&check, "DomainCheck");
+        assert_eq!(about.regarding.kind.as_deref(), Some("Gateway"));
+        assert_eq!(about.related.and_then(|check| check.name).as_deref(), Some("gateway-edge"));
     }
 }

@@ -4,20 +4,21 @@
 use std::time::Duration;
 
 use bailiwick_controllers::plane::Plane;
-use futures::{StreamExt, TryStreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ApiResource, DynamicObject};
 use kube::client::Body;
-use kube::core::PartialObjectMeta;
+use kube::core::{GroupVersionKind, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
 use serde::Deserialize;
 
 use crate::Error;
-use crate::definition::GROUP;
+use crate::definition::{GATEWAY_GROUP, GROUP};
 
 /// Where the server tells what happens in all projects.
 const PROJECTS_PATH: &str = "/projects/*/metadata?watch=true";
@@ -33,6 +34,8 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 pub(crate) enum Followed {
     Domain,
     Check,
+    Gateway,
+    Route,
 }
 
 /// Whether the object is still there.
@@ -63,6 +66,34 @@ pub(crate) async fn root(client: &Client, resource: &ApiResource, what: Followed
     }
 }
 
+/// Follows one type in the root for as long as somebody has defined it, for ever.
+pub(crate) async fn while_defined(client: &Client, resource: &ApiResource, what: Followed, observer: &impl Observer) {
+    let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let definitions = ApiResource::from_gvk_with_plural(&kind, "customresourcedefinitions");
+    let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), &definitions);
+    let name = format!("metadata.name={}.{}", resource.plural, resource.group);
+    let mut events = watch(api, watcher::Config::default().fields(&name)).default_backoff().boxed();
+    let mut following: Option<BoxFuture<'_, ()>> = None;
+    loop {
+        let event = match &mut following {
+            None => events.next().await,
+            Some(at_work) => tokio::select! {
+                event = events.next() => event,
+                () = at_work => None,
+            },
+        };
+        match event {
+            Some(Ok(Event::Apply(_) | Event::InitApply(_))) => {
+                following.get_or_insert_with(|| root(client, resource, what, observer).boxed());
+            }
+            Some(Ok(Event::Delete(_))) => following = None,
+            Some(Ok(Event::Init | Event::InitDone)) => {}
+            Some(Err(error)) => tracing::debug!(%error, ?what, "definitions cannot be watched"),
+            None => return,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(rename = "type", borrow)]
@@ -82,7 +113,7 @@ struct Object {
     metadata: ObjectMeta,
 }
 
-/// Follows both types in all projects, for ever.
+/// Follows all types in all projects, for ever.
 pub(crate) async fn projects(client: &Client, observer: &impl Observer) {
     let mut revision = None;
     loop {
@@ -143,7 +174,7 @@ fn concerns(line: &[u8]) -> bool {
     let has = |text: &[u8]| line.windows(text.len()).any(|window| window == text);
     let head = line.get(..64).unwrap_or(line);
     let is_object = head.windows(5).any(|window| matches!(window, b"ADDED" | b"ETED\"" | b"MODIF"));
-    !is_object || has(GROUP.as_bytes())
+    !is_object || has(GROUP.as_bytes()) || has(GATEWAY_GROUP.as_bytes())
 }
 
 fn take(line: &[u8], revision: &mut Option<String>, observer: &impl Observer) -> Result<(), Error> {
@@ -168,6 +199,8 @@ fn take(line: &[u8], revision: &mut Option<String>, observer: &impl Observer) ->
     let what = match (line.group, line.resource) {
         (GROUP, "domains") => Followed::Domain,
         (GROUP, "domainchecks") => Followed::Check,
+        (GATEWAY_GROUP, "gateways") => Followed::Gateway,
+        (GATEWAY_GROUP, "httproutes") => Followed::Route,
         _ => return Ok(()),
     };
     observer.saw(what, &Plane::project(line.project), &line.object.metadata, presence);
@@ -196,13 +229,17 @@ mod tests {
         let lines = [
             r#"{"type":"ADDED","project":"shop","group":"datumapis.com","resource":"domains","object":{"kind":"Domain","apiVersion":"datumapis.com/v1alpha","metadata":{"name":"a","namespace":"default"}}}"#,
             r#"{"type":"ADDED","project":"shop","group":"","resource":"configmaps","object":{"metadata":{"name":"b"}}}"#,
+            r#"{"type":"ADDED","project":"shop","group":"gateway.networking.k8s.io","resource":"gateways","object":{"metadata":{"name":"d"}}}"#,
             r#"{"type":"DELETED","project":"shop","group":"datumapis.com","resource":"domainchecks","object":{"metadata":{"name":"c"}}}"#,
             r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"17"}}}"#,
         ];
         for line in lines {
             take(line.as_bytes(), &mut revision, &seen).expect("a line");
         }
-        assert_eq!(*seen.0.lock().expect("no panic"), ["Domain shop a Present", "Check shop c Gone"]);
+        assert_eq!(
+            *seen.0.lock().expect("no panic"),
+            ["Domain shop a Present", "Gateway shop d Present", "Check shop c Gone"]
+        );
         assert_eq!(revision.as_deref(), Some("17"));
         let gone = r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
         assert!(take(gone.as_bytes(), &mut revision, &seen).is_err() && revision.is_none());

@@ -3,7 +3,6 @@
 //! begins none and ends none.
 
 use bailiwick_domains::history::{Change, Field};
-use bailiwick_domains::quote::quote;
 use bailiwick_domains::registration::{AutoRenewal, Concern, Registration};
 use bailiwick_domains::scan::{
     DELEGATION, EXPIRATION, FLAG, LOOKALIKE, REGISTRY, Scan, ScanFinding, WAY, registration_findings,
@@ -11,14 +10,13 @@ use bailiwick_domains::scan::{
 use jiff::Timestamp;
 
 use crate::judge::Notice;
-use crate::status::{DomainStatus, Renewal, RenewalStatus, Trouble};
+use crate::status::{DomainStatus, Renewal, RenewalStatus};
+use crate::troubles::{Difference, SEPARATOR, texts};
 
 /// The topic of what the owner says of renewal and the registry shows otherwise.
 const AUTO_RENEWAL: &str = "autoRenewal";
 /// Registrars renew on their own weeks before the end; a week before it, one that has not will not.
 const RENEWAL_DAYS: i64 = 7;
-/// Between the troubles that one sentence tells.
-const SEPARATOR: &str = "; ";
 
 /// What is told of renewal.
 pub(crate) fn renewal(declared: Renewal, registration: Option<&Registration>) -> RenewalStatus {
@@ -99,18 +97,6 @@ fn is_trouble(topic: &str) -> bool {
 }
 
 fn take_troubles(status: &mut DomainStatus, scan: &Scan, findings: &[ScanFinding], changes: &[Change]) -> Vec<Notice> {
-    let before = std::mem::take(&mut status.troubles);
-    let (mut began, mut after): (Vec<Trouble>, Vec<Trouble>) = (Vec::new(), Vec::new());
-    for finding in findings.iter().filter(|finding| is_trouble(&finding.topic)) {
-        let known = before.iter().find(|trouble| trouble.topic == finding.topic);
-        let since = known.map_or(scan.at, |known| known.since);
-        let ScanFinding { concern, topic, text, .. } = finding.clone();
-        let trouble = Trouble { topic, concern, text: quote(&text), since };
-        if known.is_none() {
-            began.push(trouble.clone());
-        }
-        after.push(trouble);
-    }
     // What could not be looked at has not ended.
     let unseen = |topic: &str| match topic {
         AUTO_RENEWAL => scan.registration.is_none(),
@@ -118,37 +104,24 @@ fn take_troubles(status: &mut DomainStatus, scan: &Scan, findings: &[ScanFinding
         DELEGATION => scan.dns.is_none() && findings.iter().any(|finding| finding.topic == WAY),
         _ => scan.dns.is_none(),
     };
-    let gone = before.into_iter().filter(|trouble| !after.iter().any(|known| known.topic == trouble.topic));
-    let (kept, mut ended): (Vec<Trouble>, Vec<Trouble>) = gone.partition(|trouble| unseen(&trouble.topic));
-    after.extend(kept);
-    status.troubles = after;
+    let troubles = findings.iter().filter(|finding| is_trouble(&finding.topic)).cloned();
+    let found = troubles.map(|finding| (finding.topic, finding.concern, finding.text));
+    let mut difference = Difference::of(std::mem::take(&mut status.troubles), found, unseen, scan.at);
+    status.troubles = std::mem::take(&mut difference.now);
     // A delegation that came or went is told as the change that it is.
     if changes.iter().any(|change| change.field == Field::Delegation) {
-        began.retain(|trouble| trouble.topic != DELEGATION);
-        ended.retain(|trouble| trouble.topic != DELEGATION);
+        difference.began.retain(|trouble| trouble.topic != DELEGATION);
+        difference.ended.retain(|trouble| trouble.topic != DELEGATION);
     }
-    tell(status, scan, &began, &ended)
-}
-
-fn tell(status: &mut DomainStatus, scan: &Scan, began: &[Trouble], ended: &[Trouble]) -> Vec<Notice> {
-    let texts =
-        |troubles: &[Trouble]| troubles.iter().map(|trouble| trouble.text.as_str()).collect::<Vec<_>>().join(SEPARATOR);
-    let domain = &scan.subject.registered;
-    let mut notices = Vec::new();
+    let Difference { began, ended, .. } = &difference;
     let change = |old: String, new: String, concern| Change { at: scan.at, field: Field::Health, old, new, concern };
-    if let Some(since) = ended.iter().map(|trouble| trouble.since).min() {
-        let text = texts(ended);
-        let note = format!("{domain}: mended, after it was so since {since}: {text}");
-        status.remember([change(text, String::new(), Concern::None)]);
-        notices.push(Notice { concern: Concern::None, reason: "TroubleEnded".to_owned(), note });
+    if !ended.is_empty() {
+        status.remember([change(texts(ended), String::new(), Concern::None)]);
     }
     if let Some(concern) = began.iter().map(|trouble| trouble.concern).max() {
-        let text = texts(began);
-        let note = format!("{domain}: {text}");
-        status.remember([change(String::new(), text, concern)]);
-        notices.push(Notice { concern, reason: "TroubleBegan".to_owned(), note });
+        status.remember([change(String::new(), texts(began), concern)]);
     }
-    notices
+    difference.notices(scan.subject.registered.as_str())
 }
 
 #[cfg(test)]

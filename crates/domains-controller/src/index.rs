@@ -116,6 +116,16 @@ impl Census {
         }
     }
 
+    /// Whether this one is known.
+    pub fn has(&self, key: &Key) -> bool {
+        self.created.contains_key(key)
+    }
+
+    /// Whether its tenant has any.
+    pub fn has_any_of(&self, tenant: &Tenant) -> bool {
+        self.members.contains_key(tenant)
+    }
+
     /// Whether `most` older objects of its tenant stand before this one.
     pub fn is_beyond(&self, key: &Key, most: usize) -> bool {
         let Some(members) = self.members.get(&key.tenant()).filter(|members| members.len() > most) else {
@@ -132,6 +142,8 @@ pub(crate) struct Index {
     by_name: HashMap<DomainName, BTreeSet<Key>>,
     pub domains: Census,
     pub checks: Census,
+    /// Gateways of the Gateway API, wherever there are some.
+    pub gateways: BTreeSet<Key>,
 }
 
 impl Index {
@@ -182,18 +194,26 @@ impl Index {
         if next.is_some_and(Next::is_awaited) { Lane::Awaited } else { Lane::Watched }
     }
 
-    /// What an object claims and whether that is proved.
-    pub fn claim(&mut self, key: &Key, name: &DomainName, holds: bool) {
-        let Some(known) = self.known.get_mut(key) else { return };
+    /// What an object claims and whether that is proved. Says whether the claim is a new one.
+    pub fn claim(&mut self, key: &Key, name: &DomainName, holds: bool) -> bool {
+        let Some(known) = self.known.get_mut(key) else { return false };
         known.holds = holds;
         if known.claims.as_ref() == Some(name) {
-            return;
+            return false;
         }
         let before = known.claims.replace(name.clone());
         if let Some(before) = before {
             self.unclaim(&before, key);
         }
         self.by_name.entry(name.clone()).or_default().insert(key.clone());
+        true
+    }
+
+    /// The Gateways in the namespace where `beside` is.
+    pub fn gateways_beside(&self, beside: &Key) -> Vec<Key> {
+        let first = Key { name: String::new(), ..beside.clone() };
+        let after = self.gateways.range(first..);
+        after.take_while(|key| key.plane == beside.plane && key.namespace == beside.namespace).cloned().collect()
     }
 
     /// Takes note of a seal that was seen or written.
@@ -308,6 +328,20 @@ mod tests {
         let found: Vec<String> =
             index.claims_above(&name("www.shop.q7.io"), &check).into_iter().map(|key| key.name).collect();
         assert_eq!(found, ["shop", "q7"]);
+    }
+
+    #[test]
+    fn gateways_are_found_by_their_namespace() {
+        let mut index = Index::default();
+        let shop = Plane::project("shop");
+        let all = [(&Plane::ROOT, "a", "x"), (&Plane::ROOT, "b", "y"), (&Plane::ROOT, "b", "z"), (&shop, "b", "w")];
+        index.gateways.extend(all.map(|(plane, namespace, name)| key(plane, namespace, name)));
+        let beside = |plane: &Plane, namespace: &str| -> Vec<String> {
+            index.gateways_beside(&key(plane, namespace, "m")).into_iter().map(|key| key.name).collect()
+        };
+        assert_eq!(beside(&Plane::ROOT, "b"), ["y", "z"]);
+        assert_eq!(beside(&shop, "b"), ["w"]);
+        assert!(beside(&shop, "a").is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod access;
 mod agent;
 mod agents;
+mod check_status;
 mod controller;
 mod definition;
 mod events;
@@ -22,6 +23,7 @@ mod quota;
 mod records;
 mod seal;
 mod status;
+mod troubles;
 
 pub use access::{AGENT_ROLE, SERVICE_NAMESPACE};
 pub use agent::{AgentOptions, run_agent};
@@ -29,7 +31,7 @@ pub use controller::{LEASE, Options, PROJECT_LABEL, RESCAN_ANNOTATION, run};
 pub use definition::{GROUP, VERSION, check_definition, domain_definition, probe_definition};
 pub use metrics::Metrics;
 pub use opt_out::OPT_OUT;
-pub use records::{Drift, RecordState, WantedRecord};
+pub use records::{Drift, LastRight, RecordEvidence, RecordState, WantedRecord};
 pub use seal::{SEAL_SECRET, Seal};
 pub use status::{
     Announcement, Condition, DomainSpec, DomainStatus, ProofScope, Renewal, RenewalStatus, Trouble, VerificationSpec,

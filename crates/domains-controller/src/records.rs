@@ -1,6 +1,8 @@
 //! Records that the owner of a domain wants to stay as they are: compared with what every server has, at each look. A record
 //! that drifts is told once, with the time at which it was noticed, and once more when it is right again.
 
+use std::net::IpAddr;
+
 use bailiwick_domains::authority::{RecordKind, RecordValue, Said, Survey};
 use bailiwick_domains::history::{Change, Field};
 use bailiwick_domains::name::DomainName;
@@ -17,6 +19,8 @@ pub(crate) const RECORDS_MAX: usize = 20;
 const CONDITION: &str = "RecordsMatch";
 /// Values found instead of one record that are kept: a name may have thousands.
 const FOUND_MAX: usize = 20;
+/// Packets that are kept as evidence for one record.
+const EVIDENCE_MAX: usize = 4;
 
 /// A record as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +49,28 @@ pub struct RecordState {
     pub without: Vec<String>,
     /// Since when it stands so.
     pub since: Timestamp,
+    /// When it was last seen as it should be. Moved with other changes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_right: Option<LastRight>,
+}
+
+/// When a record was as it should be, and what showed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastRight {
+    pub at: Timestamp,
+    /// The packets in which it was first seen so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<RecordEvidence>,
+}
+
+/// A server's packet that had a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordEvidence {
+    pub server: String,
+    pub address: IpAddr,
+    pub packet_sha256: String,
 }
 
 /// Whether a record is as wished.
@@ -112,10 +138,11 @@ fn compare(wanted: &WantedRecord, survey: Option<&Survey>, now: Timestamp) -> Re
         found: Vec::new(),
         without: Vec::new(),
         since: now,
+        last_right: None,
     };
     let Some(survey) = survey else { return state };
     let value = plain(wanted.kind, &wanted.value);
-    let mut with = 0;
+    let (mut with, mut evidence) = (0, Vec::new());
     for answer in survey.answered() {
         let values: Vec<String> = match &answer.said {
             Said::Records(records) => records.iter().map(|record| seen(record.kind, &record.value)).collect(),
@@ -123,6 +150,11 @@ fn compare(wanted: &WantedRecord, survey: Option<&Survey>, now: Timestamp) -> Re
         };
         if values.contains(&value) {
             with += 1;
+            evidence.extend(answer.packet_sha256.clone().map(|packet_sha256| RecordEvidence {
+                server: answer.server.to_string(),
+                address: answer.address,
+                packet_sha256,
+            }));
             continue;
         }
         state.without.push(answer.server.to_string());
@@ -142,7 +174,15 @@ fn compare(wanted: &WantedRecord, survey: Option<&Survey>, now: Timestamp) -> Re
         (0, false, false) => Drift::Wrong,
         _ => Drift::Partial,
     };
+    evidence.truncate(EVIDENCE_MAX);
+    state.last_right = (state.state == Drift::Match).then_some(LastRight { at: now, evidence });
     state
+}
+
+/// Whether a look showed every record as it should be: none was passed over because nobody answered.
+pub(crate) fn all_right(status: &DomainStatus, surveys: &[Option<Survey>]) -> bool {
+    let answered = |survey: &Option<Survey>| survey.as_ref().is_some_and(|survey| survey.answered().next().is_some());
+    surveys.iter().all(answered) && status.records.iter().all(|record| record.state == Drift::Match)
 }
 
 /// The questions for records, as far as they are in the domain.
@@ -154,11 +194,13 @@ pub(crate) fn questions(wanted: &[WantedRecord], domain: &DomainName) -> Vec<Opt
     wanted.iter().take(RECORDS_MAX).map(question).collect()
 }
 
-/// Takes a look at the records into the status.
+/// Takes a look at the records into the status. `seen_right` is when all were last seen as they should be, which is not
+/// written each time.
 pub(crate) fn take_records(
     status: &mut DomainStatus,
     wanted: &[WantedRecord],
     surveys: &[Option<Survey>],
+    seen_right: Option<Timestamp>,
     now: Timestamp,
 ) -> Vec<Notice> {
     let mut notices = Vec::new();
@@ -177,13 +219,24 @@ pub(crate) fn take_records(
             let (old, new) = (before.words(), state.words());
             changes.push(Change { at: now, field: Field::Record, old, new, concern });
         }
+        if let Some(known) = before.and_then(|before| before.last_right.clone()) {
+            let at = state.last_right.as_ref().map_or(known.at, |right| right.at).max(known.at);
+            let stands = before.is_some_and(|before| before.state == state.state);
+            let evidence = state.last_right.filter(|_| !stands).map_or(known.evidence, |right| right.evidence);
+            state.last_right = Some(LastRight { at, evidence });
+        }
         match before {
             Some(before) if before.state == state.state => state.since = before.since,
-            Some(before) if before.state == Drift::Match => notices.push(Notice {
-                concern: Concern::Warning,
-                reason: "RecordDrifted".to_owned(),
-                note: format!("{}; it was right since {}", state.sentence(), before.since),
-            }),
+            Some(before) if before.state == Drift::Match => {
+                let last = state.last_right.get_or_insert(LastRight { at: before.since, evidence: Vec::new() });
+                last.at = last.at.max(seen_right.unwrap_or(last.at));
+                let (right, seen) = (before.since, last.at);
+                notices.push(Notice {
+                    concern: Concern::Warning,
+                    reason: "RecordDrifted".to_owned(),
+                    note: format!("{}; it was right since {right} and last seen so at {seen}", state.sentence()),
+                });
+            }
             Some(_) if state.state == Drift::Match => notices.push(Notice {
                 concern: Concern::None,
                 reason: "RecordRestored".to_owned(),
@@ -253,7 +306,7 @@ mod tests {
     }
 
     fn look(status: &mut DomainStatus, survey: Option<Survey>, second: i64) -> Vec<(String, String)> {
-        let notices = take_records(status, &[wanted()], &[survey], at(second));
+        let notices = take_records(status, &[wanted()], &[survey], None, at(second));
         notices.into_iter().map(|notice| (notice.reason, notice.note)).collect()
     }
 
@@ -263,9 +316,14 @@ mod tests {
         assert_eq!(look(&mut status, survey(&[right, right]), 0), []);
         assert_eq!(status.condition("RecordsMatch").map(|one| one.status.as_str()), Some("True"));
         let told = look(&mut status, survey(&[Some("203.0.113.9"), Some("203.0.113.9")]), 3600);
-        let note =
-            "www.example.com A is 203.0.113.9 and should be 203.0.113.7; it was right since 2027-01-15T08:00:00Z";
+        let note = "www.example.com A is 203.0.113.9 and should be 203.0.113.7; it was right since 2027-01-15T08:00:00Z and \
+                    last seen so at 2027-01-15T08:00:00Z";
         assert_eq!(told, [("RecordDrifted".to_owned(), note.to_owned())]);
+        assert_eq!(
+            status.records[0].last_right.as_ref().map(|right| right.at),
+            Some(at(0)),
+            "it is kept while it drifts"
+        );
         assert_eq!(look(&mut status, survey(&[Some("203.0.113.9")]), 7200), [], "not again");
         assert_eq!(status.records[0].since, at(3600), "dated to when it was noticed");
         assert_eq!(status.condition("RecordsMatch").map(|one| one.status.as_str()), Some("False"));
@@ -274,6 +332,26 @@ mod tests {
             status.history.iter().map(|change| (change.old.as_str(), change.new.as_str())).collect();
         let (was, is) = ("www.example.com A 203.0.113.7", "www.example.com A 203.0.113.9");
         assert_eq!(history, [(is, was), (was, is)], "the latest first");
+    }
+
+    #[test]
+    fn a_drift_is_dated_to_the_last_look_that_found_it_right_and_has_that_ones_packets() {
+        let (mut status, record) = (DomainStatus::default(), [wanted()]);
+        let packet = |digest: &str| {
+            let mut seen = survey(&[Some("203.0.113.7")]).expect("a survey");
+            seen.answers[0].packet_sha256 = Some(digest.to_owned());
+            [Some(seen)]
+        };
+        take_records(&mut status, &record, &packet("ab"), None, at(0));
+        assert!(all_right(&status, &packet("ab")) && !all_right(&status, &[None]));
+        let written = status.clone();
+        take_records(&mut status, &record, &packet("cd"), Some(at(0)), at(3600));
+        assert_eq!(written.without_times(), status.without_times(), "seeing it again is no reason to write");
+        let gone = [survey(&[None])];
+        let notices = take_records(&mut status, &record, &gone, Some(at(7200)), at(10_800));
+        assert!(notices[0].note.ends_with("and last seen so at 2027-01-15T10:00:00Z"), "{notices:?}");
+        let right = status.records[0].last_right.clone().expect("it was right");
+        assert_eq!((right.at, right.evidence[0].packet_sha256.as_str()), (at(7200), "ab"));
     }
 
     #[test]

@@ -287,6 +287,9 @@ impl DomainStatus {
                 registration.observed_at = Timestamp::UNIX_EPOCH;
             }
         }
+        for right in status.records.iter_mut().filter_map(|record| record.last_right.as_mut()) {
+            right.at = Timestamp::UNIX_EPOCH;
+        }
         status
     }
 
@@ -302,21 +305,30 @@ impl DomainStatus {
 
     /// Sets a condition; its time moves only when its status does.
     pub fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: String, now: Timestamp) {
-        let last_transition_time = match self.condition(kind) {
-            Some(before) if before.status == status => before.last_transition_time,
-            _ => now,
-        };
         let condition = Condition {
             kind: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
-            message: cut(message, MESSAGE_BYTES_MAX),
-            last_transition_time,
+            message,
+            last_transition_time: now,
             observed_generation: self.observed_generation,
         };
-        match self.conditions.iter_mut().find(|known| known.kind == kind) {
-            Some(known) => *known = condition,
-            None => self.conditions.push(condition),
+        condition.put_into(&mut self.conditions);
+    }
+}
+
+impl Condition {
+    /// Takes the place of the one of its kind; its time moves only when its status does.
+    pub(crate) fn put_into(mut self, conditions: &mut Vec<Self>) {
+        self.message = cut(self.message, MESSAGE_BYTES_MAX);
+        match conditions.iter_mut().find(|known| known.kind == self.kind) {
+            Some(known) => {
+                if known.status == self.status {
+                    self.last_transition_time = known.last_transition_time;
+                }
+                *known = self;
+            }
+            None => conditions.push(self),
         }
     }
 }

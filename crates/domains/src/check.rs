@@ -1,6 +1,7 @@
 //! One tool with its arguments, and what it found. The command line, request objects of the API and the portal all make a
 //! [`Check`] and show its [`Report`], so that they cannot disagree: one function runs each tool.
 
+mod outlook;
 mod run;
 
 use std::net::IpAddr;
@@ -25,6 +26,7 @@ use crate::verification::decision::Outcome as Proof;
 use crate::verification::{Challenge, Scope, Verdict};
 use crate::zonecheck::ZoneCheck;
 
+pub use outlook::{Outlook, Point};
 pub use run::run;
 
 /// Types that one analysis may ask for.
@@ -212,7 +214,12 @@ pub enum Report {
         at: Timestamp,
         export: Option<Format>,
     },
-    Analyses(Vec<Analysis>),
+    /// How plans stand, each beside its analysis.
+    Analyses {
+        plans: Vec<Plan>,
+        analyses: Vec<Analysis>,
+        at: Timestamp,
+    },
     Fqdn(Vec<FqdnReport>),
     Compare(Box<CompareReport>),
     ZoneCheck(Box<ZoneCheck>),
@@ -227,7 +234,7 @@ impl Serialize for Report {
             Self::Instructions { challenge, .. } => challenge.serialize(serializer),
             Self::Verdict { verdict, .. } => verdict.serialize(serializer),
             Self::Plans { plans, .. } => plans.serialize(serializer),
-            Self::Analyses(analyses) => analyses.serialize(serializer),
+            Self::Analyses { analyses, .. } => analyses.serialize(serializer),
             Self::Fqdn(reports) => reports.serialize(serializer),
             Self::Compare(report) => report.serialize(serializer),
             Self::ZoneCheck(check) => check.serialize(serializer),
@@ -250,7 +257,14 @@ impl Report {
                 plans.iter().map(|plan| export::export(plan, *format)).collect()
             }
             Self::Plans { plans, at, .. } => plans.iter().map(|planned| plan::plan(planned, *at, style)).collect(),
-            Self::Analyses(analyses) => analyses.iter().map(|found| plan::analysis(found, style)).collect(),
+            Self::Analyses { plans, analyses, at } => {
+                let told = plans.iter().zip(analyses).map(|(planned, found)| match found.is_done() {
+                    true => plan::analysis(found, style),
+                    // What is still to be done stands before how far it is.
+                    false => format!("{}{}", plan::plan(planned, *at, style), plan::analysis(found, style)),
+                });
+                told.collect()
+            }
             Self::Fqdn(reports) => reports.iter().map(|report| report.text(style)).collect::<Vec<_>>().join("\n"),
             Self::Compare(report) => report.text(style),
             Self::ZoneCheck(check) => zone_check::text(check, style),
@@ -283,7 +297,7 @@ impl Report {
                 let told = (records > 0).then(|| format!("{records} records to create"));
                 told.into_iter().chain(refused).collect::<Vec<_>>().join("; ")
             }
-            Self::Analyses(analyses) => {
+            Self::Analyses { analyses, .. } => {
                 let all = analyses.iter().flat_map(|analysis| &analysis.records);
                 let (count, live) = all.fold((0, 0), |(count, live), report| {
                     (count + 1, live + usize::from(matches!(report.state, State::Match)))

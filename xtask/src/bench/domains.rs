@@ -129,7 +129,7 @@ fn inside(binary: &Path, seconds: u64) -> Result<()> {
     let short = seconds.clamp(2, 10);
     analyses(&scene, &roots, short)?;
     questions(&scene, &roots, short)?;
-    through_the_controller(&scene, crowd, binary)
+    through_the_controller(&scene, crowd, binary, seconds)
 }
 
 fn row(what: &str, figure: &str, value: impl std::fmt::Display, wanted: &str) {
@@ -220,7 +220,7 @@ fn children_cpu_seconds() -> f64 {
 
 /// Starts the real program with its controller, and measures how long after a record goes live its domain is verified, and what
 /// very many domains at once cost.
-fn through_the_controller(scene: &Scene, crowd: Crowd, binary: &Path) -> Result<()> {
+fn through_the_controller(scene: &Scene, crowd: Crowd, binary: &Path, seconds: u64) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let wrapper = scene.work.path().join("bailiwick");
     let roots = scene.bed.roots_file();
@@ -241,7 +241,7 @@ fn through_the_controller(scene: &Scene, crowd: Crowd, binary: &Path) -> Result<
     let what = format!("{PROOFS} proofs through the controller");
     row(&what, "median s until verified", format!("{:.2}", took.get(took.len() / 2).copied().unwrap_or_default()), "");
     row(&what, "slowest s until verified", format!("{:.2}", took.last().copied().unwrap_or_default()), "5");
-    objects::measure(&client, &crowd.names().collect::<Vec<_>>())
+    objects::measure(&client, &crowd.names().collect::<Vec<_>>(), seconds)
 }
 
 struct Api {

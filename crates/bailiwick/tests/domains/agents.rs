@@ -15,7 +15,7 @@ use kube::api::{DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostP
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::world::{World, client, condition, create, resource, tells, text, until, until_named};
+use crate::world::{PATIENCE, World, client, condition, create, resource, tells, text, until, until_named};
 
 pub fn scenarios() -> Vec<Scenario<World>> {
     vec![
@@ -29,7 +29,7 @@ pub fn scenarios() -> Vec<Scenario<World>> {
 }
 
 /// A running `bailiwick dns agent`; it ends politely when dropped.
-struct Agent {
+pub struct Agent {
     child: Child,
 }
 
@@ -53,14 +53,19 @@ impl Agent {
 
 /// A kubeconfig with the rights of an agent of this name.
 async fn credentials(world: &World, name: &str) -> Result<PathBuf> {
-    let roles: Api<ClusterRole> = Api::all(world.client.clone());
+    credentials_at(world, &world.client, &world.plane.kubeconfig, name).await
+}
+
+/// The same for another server, whose administrator's kubeconfig this is.
+async fn credentials_at(world: &World, client: &kube::Client, admin: &Path, name: &str) -> Result<PathBuf> {
+    let roles: Api<ClusterRole> = Api::all(client.clone());
     until(roles, |role| role.name_any() == AGENT_ROLE).await.context("the service makes no role for agents")?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), SERVICE_NAMESPACE);
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), SERVICE_NAMESPACE);
     let metadata = || ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     accounts
         .create(&PostParams::default(), &ServiceAccount { metadata: metadata(), ..ServiceAccount::default() })
         .await?;
-    let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), SERVICE_NAMESPACE);
+    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), SERVICE_NAMESPACE);
     let binding = RoleBinding {
         metadata: metadata(),
         role_ref: RoleRef {
@@ -82,7 +87,7 @@ async fn credentials(world: &World, name: &str) -> Result<PathBuf> {
     };
     let token = accounts.create_token_request(name, &PostParams::default(), &request).await?;
     let token = token.status.context("a token")?.token;
-    let admin: serde_json::Value = serde_json::to_value(kube::config::Kubeconfig::read_from(&world.plane.kubeconfig)?)?;
+    let admin: serde_json::Value = serde_json::to_value(kube::config::Kubeconfig::read_from(admin)?)?;
     let cluster = admin.pointer("/clusters/0/cluster").context("a cluster")?;
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "agent",
@@ -109,12 +114,19 @@ fn spawn(world: &World, kubeconfig: &Path, name: &str, source: &str) -> Result<A
 async fn agent(world: &World, name: &str, source: &str) -> Result<Agent> {
     let file = credentials(world, name).await?;
     let agent = spawn(world, &file, name, source)?;
-    registered(world, name).await?;
+    registered(&world.client, name).await?;
     Ok(agent)
 }
 
-async fn registered(world: &World, name: &str) -> Result<()> {
-    let leases: Api<Lease> = Api::namespaced(world.client.clone(), SERVICE_NAMESPACE);
+/// The same for another server.
+pub async fn agent_at(world: &World, client: &kube::Client, admin: &Path, name: &str, source: &str) -> Result<Agent> {
+    let agent = spawn(world, &credentials_at(world, client, admin, name).await?, name, source)?;
+    registered(client, name).await?;
+    Ok(agent)
+}
+
+async fn registered(client: &kube::Client, name: &str) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), SERVICE_NAMESPACE);
     let held = |lease: &Lease| {
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
         lease.name_any() == name && !holder.is_empty()
@@ -125,23 +137,29 @@ async fn registered(world: &World, name: &str) -> Result<()> {
 
 /// Runs a check again until it tells something: the service learns of leases by a watch of its own, a moment later.
 async fn check_until(world: &World, namespace: &str, spec: serde_json::Value, told: &str) -> Result<DynamicObject> {
-    let api = world.checks(namespace);
-    let mut number = 0;
+    check_at_until(world.checks(namespace), spec, told).await
+}
+
+/// The same with the checks of another server.
+pub async fn check_at_until(api: Api<DynamicObject>, spec: serde_json::Value, told: &str) -> Result<DynamicObject> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
-        number += 1;
         let name = format!("check-{:08x}", rand::random::<u32>());
         create(&api, "DomainCheck", &name, spec.clone()).await?;
         let object =
             until_named(api.clone(), &name, |object| matches!(text(object, "/status/phase"), "Succeeded" | "Failed"));
         let object = object.await?;
-        if text(&object, "/status/summary").contains(told) || number == 5 {
+        let is_late = tokio::time::Instant::now() > deadline;
+        if text(&object, "/status/summary").contains(told) || is_late {
             tells(text(&object, "/status/summary"), told);
             return Ok(object);
         }
+        // Each is gone when it was read, so that there is room for the next.
+        api.delete(&name, &kube::api::DeleteParams::default()).await?;
     }
 }
 
-fn geo() -> serde_json::Value {
+pub fn geo() -> serde_json::Value {
     json!({"tool": "fqdn", "name": "geo.com", "types": ["A"], "endpoints": "skip"})
 }
 
@@ -278,7 +296,7 @@ async fn evidence_that_is_not_what_was_asked_for_is_not_taken(world: &World) -> 
 async fn two_agents_cannot_have_one_name(world: &World) -> Result<()> {
     let file = credentials(world, "pop-twin").await?;
     let _first = spawn(world, &file, "pop-twin", "100.64.8.1")?;
-    registered(world, "pop-twin").await?;
+    registered(&world.client, "pop-twin").await?;
     let output = Command::new(env!("CARGO_BIN_EXE_bailiwick"))
         .args(["dns", "agent", "--name", "pop-twin", "--kubeconfig"])
         .arg(&file)

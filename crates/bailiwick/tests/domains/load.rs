@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::world::{World, create, tells, text, until_named};
+use crate::world::{PATIENCE, World, create, tells, text, until_named};
 
 pub fn scenarios() -> Vec<Scenario<World>> {
     vec![scenario!(three_hundred_places_that_do_not_answer_are_named_and_hold_nobody_up)]
@@ -31,11 +31,14 @@ async fn three_hundred_places_that_do_not_answer_are_named_and_hold_nobody_up(wo
         leases.create(&PostParams::default(), &serde_json::from_value(lease)?).await?;
     }
     // The leases reach the service by a watch.
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         let metrics = world.client.request_text(http::Request::get("/metrics").body(Vec::new())?).await?;
         if metrics.contains(&format!("bailiwick_domains_agents_alive {PLACES}\n")) {
             break;
         }
+        let alive = metrics.lines().find(|line| line.starts_with("bailiwick_domains_agents_alive "));
+        anyhow::ensure!(tokio::time::Instant::now() < deadline, "not all {PLACES} are known: {alive:?}");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let checks = world.checks("crowded");

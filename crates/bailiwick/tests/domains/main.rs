@@ -4,7 +4,9 @@
 mod agents;
 mod checks;
 mod claims;
+mod gateways;
 mod load;
+mod outage;
 mod projects;
 mod proofs;
 mod registration;
@@ -18,6 +20,7 @@ use world::World;
 fn main() -> anyhow::Result<()> {
     let mut all: Vec<Scenario<World>> = Vec::new();
     all.extend(checks::scenarios());
+    all.extend(gateways::scenarios());
     all.extend(agents::scenarios());
     all.extend(claims::scenarios());
     all.extend(watch::scenarios());
@@ -25,6 +28,7 @@ fn main() -> anyhow::Result<()> {
     all.extend(proofs::scenarios());
     all.extend(telling::scenarios());
     all.extend(load::scenarios());
+    all.extend(outage::scenarios());
     // Last: it moves the clock by a month.
     all.extend(registration::scenarios());
     scenarios::run(all, World::up)

@@ -42,7 +42,7 @@ async fn project(world: &World, name: &str) -> Result<Client> {
     config.cluster_url = format!("{}projects/{name}", config.cluster_url).parse()?;
     let client = Client::try_from(config)?;
     let domains: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource("Domain", "domains"));
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+    let deadline = tokio::time::Instant::now() + crate::world::PATIENCE;
     while let Err(error) = domains.list(&kube::api::ListParams::default()).await {
         anyhow::ensure!(tokio::time::Instant::now() < deadline, "{name} has no Domains: {error}");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;

@@ -32,9 +32,15 @@ async fn the_two_line_object_is_crawled_with_the_values_of_the_design_document(w
     let object = object.await?;
     let status = &object.data["status"];
     assert_eq!(status["registrarIANAID"], 1068);
+    assert_eq!(text(&object, "/status/registrarIANAName"), "NAMECHEAP INC");
+    assert_eq!(text(&object, "/status/createdDate"), "2012-07-06T13:58:57.00Z");
+    assert_eq!(text(&object, "/status/modifiedDate"), "2019-08-17T16:33:24.36Z");
     assert_eq!(text(&object, "/status/expirationDate"), "2029-07-06T13:58:57.00Z");
-    assert_eq!(status["nameservers"].as_array().map(Vec::len), Some(3));
-    assert_eq!(status["statusFlags"].as_array().map(Vec::len), Some(3));
+    let servers = ["ns1.digitalocean.com", "ns2.digitalocean.com", "ns3.digitalocean.com"];
+    assert_eq!(status["nameservers"], json!(servers));
+    assert_eq!(text(&object, "/status/DNSSEC"), "unsigned");
+    let flags = ["clientDeleteProhibited", "clientTransferProhibited", "clientUpdateProhibited"];
+    assert_eq!(status["statusFlags"], json!(flags));
     assert_eq!(text(&object, "/status/dnsProvider"), "DigitalOcean");
     api.delete("q7.io", &DeleteParams::default()).await?;
     Ok(())

@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 /// Nothing that is waited for takes a tenth of this.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// What one tenant may have, small enough to be reached.
 pub const DOMAINS_PER_TENANT: usize = 4;
 pub const CHECKS_PER_TENANT: usize = 8;
@@ -97,7 +97,7 @@ impl World {
         let plane = ControlPlane::builder(directory.path()).service(service).start().await?;
         let client = client(&plane.kubeconfig).await?;
         let world = Self { bed, plane, client, clock, restart, restarted, _directory: directory };
-        world.until_served().await?;
+        until_served(&world.client).await?;
         Ok(world)
     }
 
@@ -108,17 +108,6 @@ impl World {
         while self.restarted.load(Ordering::SeqCst) == before {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-    }
-
-    async fn until_served(&self) -> Result<()> {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        // The last of the definitions.
-        let probes: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource("DomainProbe", "domainprobes"));
-        while probes.list(&ListParams::default()).await.is_err() {
-            ensure!(tokio::time::Instant::now() < deadline, "the definitions are not served");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Ok(())
     }
 
     /// A namespace of a scenario's own.
@@ -139,10 +128,7 @@ impl World {
 
     /// All events that are told in a namespace: reason and note, in the order of their times.
     pub async fn events(&self, namespace: &str) -> Result<Vec<(String, String)>> {
-        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let mut events = api.list(&ListParams::default()).await?.items;
-        events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
-        Ok(events.into_iter().map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect())
+        events(&self.client, namespace).await
     }
 
     /// Has the service look at a domain now, as the portal's button does, so many minutes later, and waits until it has, and
@@ -165,6 +151,26 @@ impl World {
         let event = seen.with_context(|| format!("no event {reason} in {namespace}"))?;
         Ok(event.note.unwrap_or_default())
     }
+}
+
+/// All events that are told in a namespace of a server.
+pub async fn events(client: &Client, namespace: &str) -> Result<Vec<(String, String)>> {
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let mut events = api.list(&ListParams::default()).await?.items;
+    events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
+    Ok(events.into_iter().map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect())
+}
+
+/// Waits until a server serves the service's types.
+pub async fn until_served(client: &Client) -> Result<()> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    // The last of the definitions.
+    let probes: Api<DynamicObject> = Api::all_with(client.clone(), &resource("DomainProbe", "domainprobes"));
+    while let Err(error) = probes.list(&ListParams::default()).await {
+        ensure!(tokio::time::Instant::now() < deadline, "the definitions are not served: {error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
 }
 
 /// A client with the credentials of a file.

@@ -1,4 +1,4 @@
-//! Runs a DomainCheck once, within its tenant's quota, and removes it when its time is over.
+//! Runs a DomainCheck once, or again and again, within its tenant's quota, and removes it when its time is over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,15 +12,17 @@ use bailiwick_domains::report::Style;
 use http::Request;
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Preconditions};
-use kube::core::GroupVersionKind;
+use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
-use serde::{Deserialize, Serialize};
+use ring::digest;
 use serde_json::{Value, json};
 
-use super::Context;
+use super::domain::ANNOUNCE_AGAIN;
+use super::{Context, RESCAN_ANNOTATION};
 use crate::Error;
-use crate::definition::{TTL_DEFAULT_SECONDS, checks, domains};
+use crate::check_status::{CheckSpec, CheckStatus, Owned, Story};
+use crate::definition::{checks, domains};
+use crate::events::{About, enqueue};
 use crate::index::Key;
 
 /// A zone check of many slow servers takes half of it.
@@ -35,40 +37,30 @@ const RESULT_BYTES_MAX: usize = 512 * 1024;
 const REPORT_BYTES_MAX: usize = 256 * 1024;
 const SENTENCE_BYTES_MAX: usize = 8 * 1024;
 
-/// What a check's object says besides the tool's arguments.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Rest {
-    gateway: Option<String>,
-    vantage_points: Option<Vec<String>>,
-    ttl_seconds_after_finished: Option<u32>,
-}
-
-/// What is written back.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct CheckStatus {
-    phase: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completion_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    report: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Value>,
-}
-
 /// Why a check is not run.
 struct Refusal {
     reason: &'static str,
     message: String,
+}
+
+impl Refusal {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
+/// What a run came to, and what it was about.
+struct Run {
+    outcome: Result<Report, Refusal>,
+    /// The digest of the Gateway and its routes, where there are some.
+    service: Option<String>,
+    owned: Owned,
+}
+
+impl Run {
+    fn refused(refusal: Refusal) -> Self {
+        Self { outcome: Err(refusal), service: None, owned: Owned::Claimed }
+    }
 }
 
 impl Context {
@@ -82,91 +74,166 @@ impl Context {
             return Ok(Outcome::Done);
         }
         let status: CheckStatus = serde_json::from_value(object.data["status"].clone()).unwrap_or_default();
-        let rest: Rest = serde_json::from_value(object.data["spec"].clone()).unwrap_or_default();
+        let spec: CheckSpec = serde_json::from_value(object.data["spec"].clone()).unwrap_or_default();
+        // What could not be told the last time comes first.
+        let status = self.announce_check(key, &object, status).await?;
         if let Some(ended) = status.completion_time {
-            return self.remove_in_time(key, &object, &rest, ended).await;
+            if spec.repeats().is_none() {
+                return self.remove_in_time(key, &object, &spec, ended).await;
+            }
+            let due = self.due_at(key, &object, &spec, &status).await?;
+            let wait = Duration::try_from(due.duration_since(self.now())).unwrap_or_default();
+            if !wait.is_zero() {
+                return Ok(Outcome::After(if status.unannounced.is_empty() { wait } else { wait.min(ANNOUNCE_AGAIN) }));
+            }
         }
         let now = self.now();
-        let mut status = CheckStatus { start_time: Some(status.start_time.unwrap_or(now)), ..status };
+        let is_first = status.completion_time.is_none();
+        let start = status.start_time.filter(|_| is_first).unwrap_or(now);
         let mut check = match self.admit(key, &object) {
             Ok(check) => check,
             Err(refusal) => {
                 let tool = tool_of(&object);
                 self.options.metrics.refused(tool, refusal.reason);
-                return self.finish(key, &object, &rest, status, Err(refusal)).await;
+                return self.finish(key, &object, &spec, status.before_run(start), Run::refused(refusal)).await;
             }
         };
         if let Err(wait) = self.take_turn(key, now) {
+            if !is_first {
+                return Ok(Outcome::After(wait));
+            }
             let waited = now.duration_since(object.creation_timestamp().map_or(now, |time| time.0));
             if Duration::try_from(waited).unwrap_or_default() + wait > WAIT_MAX {
                 self.options.metrics.refused(check.tool(), "QuotaExceeded");
                 let message = format!("{} has had more checks run than its quota allows", key.tenant());
-                let refusal = Refusal { reason: "QuotaExceeded", message };
-                return self.finish(key, &object, &rest, status, Err(refusal)).await;
+                let run = Run::refused(Refusal::new("QuotaExceeded", message));
+                return self.finish(key, &object, &spec, status.before_run(start), run).await;
             }
             if status.phase != "Pending" {
                 let per_minute = self.options.checks_per_minute;
-                status.phase = "Pending".to_owned();
-                status.reason = Some("QuotaExceeded".to_owned());
-                status.message =
+                let mut waiting = status.before_run(start);
+                waiting.phase = "Pending".to_owned();
+                waiting.reason = Some("QuotaExceeded".to_owned());
+                waiting.message =
                     Some(format!("{} may have {per_minute} checks run in a minute; this one waits", key.tenant()));
-                self.write_check(key, &object, &status).await?;
+                self.write_check(key, &object, &waiting).await?;
             }
             return Ok(Outcome::After(wait));
         }
-        if status.phase != "Running" {
-            status =
-                CheckStatus { phase: "Running".to_owned(), start_time: status.start_time, ..CheckStatus::default() };
-            self.write_check(key, &object, &status).await?;
+        // While it is run again, what was found before stays.
+        if is_first && status.phase != "Running" {
+            let running = CheckStatus { phase: "Running".to_owned(), ..status.clone().before_run(start) };
+            self.write_check(key, &object, &running).await?;
         }
-        if let (Check::Plan { objects, .. }, Some(gateway)) = (&mut check, &rest.gateway) {
-            match self.gateway(key, gateway).await {
-                Ok(found) => *objects = found,
-                Err(message) => {
-                    let refusal = Refusal { reason: "GatewayNotFound", message };
-                    return self.finish(key, &object, &rest, status, Err(refusal)).await;
-                }
+        let run = self.run_check(key, &spec, &mut check).await;
+        self.finish(key, &object, &spec, status.before_run(start), run).await
+    }
+
+    /// When a check that was run is due again.
+    async fn due_at(
+        &self,
+        key: &Key,
+        object: &DynamicObject,
+        spec: &CheckSpec,
+        status: &CheckStatus,
+    ) -> Result<Timestamp, Error> {
+        let check: Result<Check, _> = serde_json::from_value(object.data["spec"].clone());
+        let service = match check {
+            Ok(mut check) => self.assemble(key, spec, &mut check).await?,
+            Err(_) => None,
+        };
+        Ok(status.due_at(object.annotations().get(RESCAN_ANNOTATION), service.as_ref(), self.now()))
+    }
+
+    /// Puts into a plan what it is made of: a Gateway and its routes, and the Domains of the namespace. Gives the digest of that
+    /// where there is a Gateway.
+    async fn assemble(&self, key: &Key, spec: &CheckSpec, check: &mut Check) -> Result<Option<String>, Error> {
+        if let (Check::Plan { objects, .. }, Some(gateway)) = (&mut *check, &spec.gateway) {
+            *objects = self.service(key, gateway).await?;
+            if spec.repeats().is_some() {
+                service::retain_hosts(objects, |host| self.is_claimed(host, key));
+            }
+        }
+        let domains = self.domains_of(key, check).await;
+        let Check::Plan { objects, .. } = check else { return Ok(None) };
+        objects.extend(domains);
+        Ok(spec.gateway.as_ref().map(|_| digest(objects)))
+    }
+
+    /// Runs a check that may be run.
+    async fn run_check(&self, key: &Key, spec: &CheckSpec, check: &mut Check) -> Run {
+        let tool = check.tool();
+        let service = match self.assemble(key, spec, check).await {
+            Ok(service) => service,
+            Err(error) => return Run::refused(Refusal::new("GatewayNotFound", error.to_string())),
+        };
+        let (owned, allowed) = match spec.repeats() {
+            None => (Owned::Claimed, Ok(())),
+            Some(_) => self.repeatable(key, check),
+        };
+        let allowed = allowed.and_then(|()| match (&*check, &spec.gateway) {
+            (Check::Plan { objects, .. }, Some(gateway)) if !service::name_a_service(objects) => {
+                let message = format!("there is no Gateway {gateway} in {}", key.namespace);
+                Err(Refusal::new("GatewayNotFound", message))
             }
             // The names that a Gateway brings are names that are asked about.
-            if let Err(refusal) = self.opted_in(&check) {
-                self.options.metrics.refused(check.tool(), refusal.reason);
-                return self.finish(key, &object, &rest, status, Err(refusal)).await;
-            }
-        }
-        let domains = self.domains_of(key, &check).await;
-        if let Check::Plan { objects, .. } = &mut check {
-            objects.extend(domains);
+            _ => self.opted_in(check),
+        });
+        if let Err(refusal) = allowed {
+            self.options.metrics.refused(tool, refusal.reason);
+            return Run { outcome: Err(refusal), service, owned };
         }
         let begin = tokio::time::Instant::now();
-        let remote = self.agents.chosen(rest.vantage_points.as_deref());
-        let running = check::run(&check, &self.toolbox, &remote);
+        let remote = self.agents.chosen(spec.vantage_points.as_deref());
+        let running = check::run(check, &self.toolbox, &remote);
         let outcome = match tokio::time::timeout(CHECK_TIMEOUT, running).await {
             Ok(Ok(report)) => Ok(report),
-            Ok(Err(CheckError::Arguments(message))) => Err(Refusal { reason: "InvalidRequest", message }),
-            Ok(Err(CheckError::Failed(message))) => Err(Refusal { reason: "Failed", message }),
+            Ok(Err(CheckError::Arguments(message))) => Err(Refusal::new("InvalidRequest", message)),
+            Ok(Err(CheckError::Failed(message))) => Err(Refusal::new("Failed", message)),
             Err(_) => {
                 let message = format!("it took longer than {} seconds", CHECK_TIMEOUT.as_secs());
-                Err(Refusal { reason: "Timeout", message })
+                Err(Refusal::new("Timeout", message))
             }
         };
         let word = if outcome.is_ok() { "succeeded" } else { "failed" };
-        self.options.metrics.checked(check.tool(), word, begin.elapsed().as_secs_f64());
-        self.finish(key, &object, &rest, status, outcome).await
+        self.options.metrics.checked(tool, word, begin.elapsed().as_secs_f64());
+        Run { outcome, service, owned }
+    }
+
+    /// Whether a host is in a Domain of this namespace.
+    fn is_claimed(&self, host: &Host, beside: &Key) -> bool {
+        !self.index().claims_above(&host.base, beside).is_empty()
+    }
+
+    /// Whether a check may be repeated: nobody's names are looked at again and again but those that its namespace claims.
+    fn repeatable(&self, key: &Key, check: &Check) -> (Owned, Result<(), Refusal>) {
+        let hosts = hosts_of(check);
+        if let Some(host) = hosts.iter().find(|host| !self.is_claimed(host, key)) {
+            let message = format!(
+                "{host} is in no Domain of {}: only the names of its own Domains are looked at again and again",
+                key.namespace
+            );
+            return (Owned::Claimed, Err(Refusal::new("NotClaimed", message)));
+        }
+        let index = self.index();
+        let is_proved = |claim: &Key| index.get(claim).is_some_and(|known| known.holds);
+        let all = hosts.iter().all(|host| index.claims_above(&host.base, key).iter().any(is_proved));
+        (if all { Owned::Proved } else { Owned::Claimed }, Ok(()))
     }
 
     /// Whether a check may run at all.
     fn admit(&self, key: &Key, object: &DynamicObject) -> Result<Check, Refusal> {
         let check: Check = serde_json::from_value(object.data["spec"].clone())
-            .map_err(|error| Refusal { reason: "InvalidRequest", message: error.to_string() })?;
+            .map_err(|error| Refusal::new("InvalidRequest", error.to_string()))?;
         let most = self.options.checks_per_tenant_max;
         if self.index().checks.is_beyond(key, most) {
             let message =
                 format!("{} has {most} checks already: delete some, or wait until they are removed", key.tenant());
-            return Err(Refusal { reason: "QuotaExceeded", message });
+            return Err(Refusal::new("QuotaExceeded", message));
         }
         if let Some(address) = check.private_resolver().filter(|_| !self.options.roots.private_addresses) {
             let message = format!("{address} is not a public address and is not asked");
-            return Err(Refusal { reason: "InvalidRequest", message });
+            return Err(Refusal::new("InvalidRequest", message));
         }
         self.opted_in(&check)?;
         Ok(check)
@@ -175,7 +242,7 @@ impl Context {
     /// Refuses a check of a name whose owner asked not to be looked at, whoever brings the name.
     fn opted_in(&self, check: &Check) -> Result<(), Refusal> {
         match hosts_of(check).iter().find_map(|host| self.opt_out.covers(&host.base)) {
-            Some(listed) => Err(Refusal { reason: "OptedOut", message: opted_out(&listed) }),
+            Some(listed) => Err(Refusal::new("OptedOut", opted_out(&listed))),
             None => Ok(()),
         }
     }
@@ -204,42 +271,19 @@ impl Context {
         self.rates.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take(&key.tenant(), now)
     }
 
-    /// A Gateway of the check's own namespace, with its routes: nobody plans with objects that they may not see.
-    async fn gateway(&self, key: &Key, name: &str) -> Result<Vec<Value>, String> {
-        let api = |kind: &str, plural: &str| -> Api<DynamicObject> {
-            let kind = GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", kind);
-            let resource = ApiResource::from_gvk_with_plural(&kind, plural);
-            Api::namespaced_with(self.client(&key.plane), &key.namespace, &resource)
-        };
-        let gateway = api("Gateway", "gateways").get_opt(name).await.map_err(|error| error.to_string())?;
-        let gateway = gateway.ok_or_else(|| format!("there is no Gateway {name} in {}", key.namespace))?;
-        // Routes are a type of their own that a server may lack.
-        let routes = api("HTTPRoute", "httproutes").list(&ListParams::default()).await.map(|list| list.items);
-        let mut objects = vec![gateway];
-        objects.extend(routes.unwrap_or_default());
-        for object in &mut objects {
-            let is_gateway = object.data.pointer("/spec/listeners").is_some();
-            let kind = if is_gateway { "Gateway" } else { "HTTPRoute" };
-            object.types = Some(kube::core::TypeMeta {
-                api_version: "gateway.networking.k8s.io/v1".to_owned(),
-                kind: kind.to_owned(),
-            });
-        }
-        Ok(objects.iter().map(|object| json!(object)).collect())
-    }
-
+    /// Writes what a run came to, tells what is new, and says when to come back.
     async fn finish(
         &self,
         key: &Key,
         object: &DynamicObject,
-        rest: &Rest,
-        status: CheckStatus,
-        outcome: Result<Report, Refusal>,
+        spec: &CheckSpec,
+        mut status: CheckStatus,
+        run: Run,
     ) -> Result<Outcome, Error> {
         let now = self.now();
-        let mut status =
-            CheckStatus { completion_time: Some(now), start_time: status.start_time, ..CheckStatus::default() };
-        match outcome {
+        status.completion_time = Some(now);
+        let mut notices = Vec::new();
+        match run.outcome {
             Ok(report) => {
                 status.phase = "Succeeded".to_owned();
                 status.summary = Some(cut(report.summary(), SENTENCE_BYTES_MAX));
@@ -248,17 +292,49 @@ impl Context {
                     Ok(value) => status.result = Some(value),
                     Err(message) => (status.reason, status.message) = (Some("ResultTooLong".to_owned()), Some(message)),
                 }
+                if let Some(outlook) = report.outlook() {
+                    let story = if matches!(report, Report::Analyses { .. }) { Story::Plan } else { Story::Health };
+                    notices = status.take(&outlook, story, &subject(object, spec), now);
+                }
             }
             Err(Refusal { reason, message }) => {
                 status.phase = "Failed".to_owned();
                 status.reason = Some(reason.to_owned());
                 let message = cut(message, SENTENCE_BYTES_MAX);
+                status.take_failure(reason, &message, now);
                 status.summary = Some(message.clone());
                 status.message = Some(message);
             }
         }
+        let Some(calm) = spec.repeats() else {
+            self.write_check(key, object, &status).await?;
+            return Ok(Outcome::After(spec.time_to_live()));
+        };
+        status.obeyed(object.annotations().get(RESCAN_ANNOTATION), now);
+        status.observed_service = run.service.or(status.observed_service);
+        status.plan_next(calm, run.owned, now);
+        enqueue(&mut status.unannounced, object, &notices, now);
         self.write_check(key, object, &status).await?;
-        Ok(Outcome::After(time_to_live(rest)))
+        let status = self.announce_check(key, object, status).await?;
+        let wait = status.next_run.map(|next| next.duration_since(self.now()));
+        let wait = wait.and_then(|wait| Duration::try_from(wait).ok()).unwrap_or_default();
+        Ok(Outcome::After(if status.unannounced.is_empty() { wait } else { wait.min(ANNOUNCE_AGAIN) }))
+    }
+
+    /// Writes the events that wait in a status, and strikes those off that are written.
+    async fn announce_check(
+        &self,
+        key: &Key,
+        object: &DynamicObject,
+        mut status: CheckStatus,
+    ) -> Result<CheckStatus, Error> {
+        if !status.unannounced.is_empty() {
+            let about = About::owner(object, "DomainCheck");
+            if self.tell(key, &about, &mut status.unannounced).await > 0 {
+                self.write_check(key, object, &status).await?;
+            }
+        }
+        Ok(status)
     }
 
     async fn write_check(&self, key: &Key, object: &DynamicObject, status: &CheckStatus) -> Result<(), Error> {
@@ -284,41 +360,49 @@ impl Context {
         &self,
         key: &Key,
         object: &DynamicObject,
-        rest: &Rest,
+        spec: &CheckSpec,
         ended: Timestamp,
     ) -> Result<Outcome, Error> {
         let age = Duration::try_from(self.now().duration_since(ended)).unwrap_or_default();
-        let left = time_to_live(rest).saturating_sub(age);
+        let left = spec.time_to_live().saturating_sub(age);
         if !left.is_zero() {
             return Ok(Outcome::After(left));
         }
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client(&key.plane), &key.namespace, &checks());
-        let same = Preconditions { uid: object.uid(), resource_version: None };
-        let parameters = DeleteParams { preconditions: Some(same), ..DeleteParams::default() };
-        match api.delete(&key.name, &parameters).await {
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Outcome::Done),
-            other => Ok(other.map(|_| Outcome::Done)?),
-        }
+        self.delete_check(key, object).await?;
+        Ok(Outcome::Done)
     }
+}
+
+/// What a check is about, as events say it.
+fn subject(object: &DynamicObject, spec: &CheckSpec) -> String {
+    match (&spec.gateway, object.data.pointer("/spec/name").and_then(Value::as_str)) {
+        (Some(gateway), _) => format!("the Gateway {gateway}"),
+        (None, Some(name)) => name.to_owned(),
+        (None, None) => object.name_any(),
+    }
+}
+
+/// What is planned, in a form that can be compared: names, addresses and proofs, and nothing that others write beside them.
+fn digest(objects: &[Value]) -> String {
+    let wishes = service::wishes(objects).map_err(|error| error.to_string());
+    let (problem, proofs) = (wishes.as_ref().err(), service::proofs(objects));
+    let text = json!({"wishes": wishes.as_ref().ok(), "problem": problem, "proofs": proofs}).to_string();
+    let digest = digest::digest(&digest::SHA256, text.as_bytes());
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The names that a check asks about, those that objects bring among them.
 fn hosts_of(check: &Check) -> Vec<Host> {
     let named = check.names().into_iter().filter_map(|name| Host::parse(name).ok());
     let of_objects = match check {
-        // Objects that cannot be read are refused by the tool, with the reason.
-        Check::Plan { objects, .. } if !objects.is_empty() => service::wishes(objects).unwrap_or_default(),
+        Check::Plan { objects, .. } => service::hosts(objects),
         _ => Vec::new(),
     };
-    named.chain(of_objects.into_iter().map(|wish| wish.host)).collect()
+    named.chain(of_objects).collect()
 }
 
 pub(super) fn opted_out(listed: &DomainName) -> String {
     format!("{listed} is on the opt-out list: its owner asked not to be looked at")
-}
-
-fn time_to_live(rest: &Rest) -> Duration {
-    Duration::from_secs(u64::from(rest.ttl_seconds_after_finished.unwrap_or(TTL_DEFAULT_SECONDS)))
 }
 
 /// The tool as metrics know it; a word of ours, whatever was written.

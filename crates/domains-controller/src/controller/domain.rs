@@ -21,15 +21,15 @@ use super::timing::{self, Next};
 use super::{Context, RESCAN_ANNOTATION, claims};
 use crate::Error;
 use crate::definition::domains;
-use crate::events::{announce, enqueue};
+use crate::events::{About, announce, enqueue};
 use crate::index::Key;
 use crate::judge::{Notice, disbelieve, take_scan, take_verdict, worth_writing};
-use crate::records::{WantedRecord, questions, take_records};
+use crate::records::{WantedRecord, all_right, questions, take_records};
 use crate::seal::Doubt;
-use crate::status::{DomainSpec, DomainStatus, VerificationSpec, VerificationStatus};
+use crate::status::{Announcement, DomainSpec, DomainStatus, VerificationSpec, VerificationStatus};
 
 /// Before an event that could not be written is tried again.
-const ANNOUNCE_AGAIN: Duration = Duration::from_secs(15);
+pub(super) const ANNOUNCE_AGAIN: Duration = Duration::from_secs(15);
 
 impl Context {
     /// Looks after one domain, and says when to come back.
@@ -58,7 +58,7 @@ impl Context {
         };
         let lookalike = subject.lookalike.as_ref().map(ToString::to_string).unwrap_or_default();
         after.set_condition("ValidDomain", "True", "Valid", lookalike, now);
-        self.index().claim(key, &subject.name, before.holds());
+        let is_new = self.index().claim(key, &subject.name, before.holds());
         if let Some((reason, message)) = self.left_alone(key, &subject) {
             after.set_condition("Healthy", "Unknown", reason, message, now);
             self.write(key, object, before, after, &[]).await?;
@@ -83,7 +83,10 @@ impl Context {
             // A registration that changed hands ends the proof: the old record must not bring it back.
             self.challenge(&mut after, &subject.name, &spec.verification, false, self.now());
             let surveys = self.surveys(&spec.records, &subject.registered).await;
-            notices.extend(take_records(&mut after, &spec.records, &surveys, self.now()));
+            notices.extend(take_records(&mut after, &spec.records, &surveys, next.records_right, self.now()));
+            if all_right(&after, &surveys) {
+                next.records_right = Some(now);
+            }
         }
         let token = |status: &DomainStatus| status.verification.as_ref().map(|one| one.challenge.token.clone());
         if token(&before) != token(&after) {
@@ -101,6 +104,10 @@ impl Context {
             next.proof_looked(after.verification.as_ref(), self.now());
         }
         let told = self.write(key, object, before, after, &notices).await?;
+        // Gateways are planned with the token of the claim.
+        if is_new {
+            self.look_at_gateways_beside(key);
+        }
         for loser in losers {
             self.hand_over(loser).await?;
         }
@@ -250,7 +257,7 @@ impl Context {
         mut status: DomainStatus,
         notices: &[Notice],
     ) -> Result<Told, Error> {
-        enqueue(&mut status, &object, notices, self.now());
+        enqueue(&mut status.unannounced, &object, notices, self.now());
         let written = self.put_status(key, object, &mut status).await?;
         if let Some(verification) = &status.verification {
             self.claimed(key, &verification.challenge.domain, verification.standing.holds());
@@ -308,7 +315,7 @@ impl Context {
         tracing::warn!(domain = ?key, %doubt, "a proof in a status is not believed");
         let now = self.now();
         let notice = disbelieve(&mut status, &spec.name, doubt, now);
-        enqueue(&mut status, &object, &[notice], now);
+        enqueue(&mut status.unannounced, &object, &[notice], now);
         let object = self.put_status(key, object, &mut status).await?;
         Ok((object, status))
     }
@@ -320,23 +327,29 @@ impl Context {
         object: DynamicObject,
         mut status: DomainStatus,
     ) -> Result<(DynamicObject, DomainStatus), Error> {
-        let waiting = std::mem::take(&mut status.unannounced);
-        let count = waiting.len();
-        let client = self.client(&key.plane);
-        for announcement in waiting {
-            let Err(error) = announce(&client, &object, &announcement).await else {
-                let warning = announcement.concern >= Concern::Warning;
-                self.options.metrics.told(if warning { "warning" } else { "normal" });
-                continue;
-            };
-            tracing::warn!(domain = ?key, reason = announcement.reason, %error, "an event cannot be written yet");
-            status.unannounced.push(announcement);
-        }
-        if status.unannounced.len() == count {
+        let about = About::own(&object, "Domain");
+        if self.tell(key, &about, &mut status.unannounced).await == 0 {
             return Ok((object, status));
         }
         let object = self.put_status(key, object, &mut status).await?;
         Ok((object, status))
+    }
+
+    /// Writes events; those that cannot be written stay. Says how many are written.
+    pub(super) async fn tell(&self, key: &Key, about: &About, unannounced: &mut Vec<Announcement>) -> usize {
+        let client = self.client(&key.plane);
+        let mut written = 0;
+        for announcement in std::mem::take(unannounced) {
+            let Err(error) = announce(&client, about, &announcement).await else {
+                let warning = announcement.concern >= Concern::Warning;
+                self.options.metrics.told(if warning { "warning" } else { "normal" });
+                written += 1;
+                continue;
+            };
+            tracing::warn!(object = ?key, reason = announcement.reason, %error, "an event cannot be written yet");
+            unannounced.push(announcement);
+        }
+        written
     }
 }
 
@@ -367,14 +380,17 @@ impl Context {
     /// Takes note of a claim. Where a name is newly proved, others that have proved it are looked at at once: two proofs may
     /// have been found at the same moment, and only one can hold.
     fn claimed(&self, key: &Key, name: &DomainName, holds: bool) {
-        let rivals = {
+        let (held, rivals) = {
             let mut index = self.index();
             let held = index.get(key).is_some_and(|known| known.holds);
             index.claim(key, name, holds);
             let rivals = if holds && !held { index.other_holders(name, key) } else { Vec::new() };
             rivals.iter().for_each(|rival| index.look_now(rival));
-            rivals
+            (held, rivals)
         };
         rivals.into_iter().for_each(|rival| self.enqueue(rival));
+        if held != holds {
+            self.look_at_gateways_beside(key);
+        }
     }
 }

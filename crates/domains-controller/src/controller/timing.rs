@@ -72,6 +72,8 @@ pub(crate) struct Next {
     rescanned: Timestamp,
     /// Somebody is about to prove it: it is looked for more often than once an hour.
     awaited: bool,
+    /// When all records of the spec were last seen as they should be.
+    pub records_right: Option<Timestamp>,
 }
 
 fn after(start: Timestamp, wait: SignedDuration) -> Timestamp {
@@ -119,7 +121,8 @@ impl Next {
         let at_rest = status.holds() || Claim::of(status.verification.as_ref(), now) == Claim::Abandoned;
         let proof = if at_rest { dns } else { now };
         let rescan = status.observed_rescan.clone();
-        Self { dns, registration, proof, busy: 0, rescan, rescanned: after(now, -RESCAN_GAP), awaited: false }
+        let rescanned = after(now, -RESCAN_GAP);
+        Self { dns, registration, proof, busy: 0, rescan, rescanned, awaited: false, records_right: None }
     }
 
     /// The look after this one.

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{GROUP, VERSION, column, date, text};
+use super::{GROUP, VERSION, column, conditions, date, open_list, text};
 
 /// How long a finished check stays when nothing is said: ten minutes.
 pub(crate) const TTL_DEFAULT_SECONDS: u32 = 600;
 /// And at most: a week.
 const TTL_MAX_SECONDS: u32 = 7 * 86_400;
+/// How often a check may be repeated: as often as a person may have a domain looked at.
+const REPEAT_MIN_SECONDS: u32 = 300;
 
 /// The CustomResourceDefinition of `DomainCheck`.
 pub fn check_definition() -> Value {
@@ -29,13 +31,14 @@ pub fn check_definition() -> Value {
                     column("Tool", "string", ".spec.tool"),
                     column("Name", "string", ".spec.name"),
                     column("Phase", "string", ".status.phase"),
+                    column("Healthy", "string", ".status.conditions[?(@.type=='Healthy')].status"),
                     column("Summary", "string", ".status.summary"),
                     column("Age", "date", ".metadata.creationTimestamp"),
                 ],
                 "selectableFields": [{"jsonPath": ".spec.tool"}, {"jsonPath": ".status.phase"}],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
-                    "description": "DomainCheck runs one of the DNS tools once; its status has what the tool found.",
+                    "description": "DomainCheck runs one of the DNS tools, once or again and again; its status has what the tool found.",
                     "required": ["spec"],
                     "properties": {"spec": spec(), "status": status()},
                 }},
@@ -99,7 +102,11 @@ fn spec() -> Value {
             "vantagePoints": names(500, "fqdn, verify: the agents to ask besides this machine; all that are alive if nothing is said."),
             "ttlSecondsAfterFinished": {
                 "type": "integer", "format": "int32", "minimum": 0, "maximum": TTL_MAX_SECONDS, "default": TTL_DEFAULT_SECONDS,
-                "description": "How long the object stays when it has finished.",
+                "description": "How long the object stays when it has finished. One that is repeated stays.",
+            },
+            "repeatSeconds": {
+                "type": "integer", "format": "int32", "minimum": REPEAT_MIN_SECONDS, "maximum": TTL_MAX_SECONDS,
+                "description": "Run it again and again, this often when all is well; what begins and ends is told as Events. Only for names in the Domains of its namespace.",
             },
         },
         "x-kubernetes-validations": [
@@ -118,9 +125,18 @@ fn status() -> Value {
             "reason": {"type": "string", "maxLength": 128, "description": "Why it waits or failed, in a word."},
             "message": {"type": "string", "maxLength": 8192, "description": "And in a sentence."},
             "startTime": date("When it began."),
-            "completionTime": date("When it ended."),
+            "completionTime": date("When it last ended."),
+            "nextRun": date("When it is run again, if nothing happens before."),
             "summary": {"type": "string", "maxLength": 8192, "description": "What was found, in a sentence or two."},
             "report": {"type": "string", "maxLength": 262_144, "description": "What was found, as `bailiwick dns` prints it."},
+            "troubles": open_list(256, "What is the matter, and since when."),
+            "conditions": conditions("Healthy: nothing is the matter; of a plan: it is fulfilled."),
+            "stands": {"type": "string", "enum": ["Well", "Ill"], "description": "How it stood when that was last known."},
+            "forecast": date("When what is waited for should be over."),
+            "observedRescan": {"type": "string", "maxLength": 4096, "description": "The value of the rescan annotation that was obeyed last."},
+            "rescanned": date("When that was done."),
+            "observedService": {"type": "string", "maxLength": 128, "description": "The digest of the Gateway's names and addresses that were planned for."},
+            "unannounced": open_list(64, "Events that are still to be written."),
             "result": {"x-kubernetes-preserve-unknown-fields": true, "description": "What was found, as `bailiwick dns -o json` prints it."},
         },
     })

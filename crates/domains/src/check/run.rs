@@ -120,7 +120,7 @@ async fn plan(check: &Check, toolbox: &Toolbox) -> Result<Report, CheckError> {
     plans.iter_mut().for_each(|plan| plan.prove(&proofs));
     if *analyze {
         let analyses = futures::future::join_all(plans.iter().map(|plan| toolbox.analyze_with_caches(plan))).await;
-        return Ok(Report::Analyses(analyses));
+        return Ok(Report::Analyses { plans, analyses, at: toolbox.clock().now() });
     }
     Ok(Report::Plans { plans, at: toolbox.clock().now(), export: *export })
 }

@@ -30,10 +30,7 @@ pub fn wishes(objects: &[Value]) -> Result<Vec<Wish>, ServiceError> {
         gateways += 1;
         let name = text(gateway, "/metadata/name").unwrap_or_default();
         let aim = aim(gateway).ok_or_else(|| ServiceError::NoAddresses(name.to_owned()))?;
-        let listeners = list(gateway, "/spec/listeners").iter().filter_map(|listener| text(listener, "/hostname"));
-        let routes = of_kind("HTTPRoute").filter(|route| attached(route, gateway));
-        let hostnames = routes.flat_map(|route| list(route, "/spec/hostnames")).filter_map(Value::as_str);
-        for host in listeners.chain(hostnames) {
+        for host in hostnames(gateway, objects) {
             let host = Host::parse(host).map_err(|error| ServiceError::Host(host.to_owned(), error))?;
             if !found.iter().any(|wish| wish.host == host) {
                 found.push(Wish { host, aim: aim.clone() });
@@ -45,6 +42,36 @@ pub fn wishes(objects: &[Value]) -> Result<Vec<Wish>, ServiceError> {
         (_, true) => Err(ServiceError::NoHosts),
         _ => Ok(found),
     }
+}
+
+/// The hosts that Gateways among `objects` serve, with or without an address yet. What is no host name is left out.
+pub fn hosts(objects: &[Value]) -> Vec<Host> {
+    let gateways = objects.iter().filter(|object| text(object, "/kind") == Some("Gateway"));
+    let named = gateways.flat_map(|gateway| hostnames(gateway, objects));
+    named.filter_map(|host| Host::parse(host).ok()).collect()
+}
+
+/// Takes the hosts out of Gateways and routes that are not to be planned for.
+pub fn retain_hosts(objects: &mut [Value], keep: impl Fn(&Host) -> bool) {
+    let is_kept = |host: &Value| host.as_str().and_then(|host| Host::parse(host).ok()).is_some_and(|host| keep(&host));
+    for object in objects {
+        if let Some(hosts) = object.pointer_mut("/spec/hostnames").and_then(Value::as_array_mut) {
+            hosts.retain(is_kept);
+        }
+        for listener in object.pointer_mut("/spec/listeners").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(listener) = listener.as_object_mut().filter(|one| !one.get("hostname").is_some_and(is_kept)) {
+                listener.remove("hostname");
+            }
+        }
+    }
+}
+
+/// The names of a Gateway's listeners and of the routes attached to it.
+fn hostnames<'a>(gateway: &'a Value, objects: &'a [Value]) -> impl Iterator<Item = &'a str> {
+    let listeners = list(gateway, "/spec/listeners").iter().filter_map(|listener| text(listener, "/hostname"));
+    let routes = objects.iter().filter(|object| text(object, "/kind") == Some("HTTPRoute"));
+    let own = routes.filter(move |route| attached(route, gateway));
+    listeners.chain(own.flat_map(|route| list(route, "/spec/hostnames")).filter_map(Value::as_str))
 }
 
 /// The records that prove the Domains among `objects`, but for those that are proved.
@@ -137,8 +164,20 @@ mod tests {
     }
 
     #[test]
+    fn hosts_that_are_not_meant_are_taken_out() {
+        let status = json!({"addresses": [{"value": "203.0.113.7"}]});
+        let mut objects =
+            [gateway(&status), route(&json!({"name": "edge"}), &json!(["www.example.com", "www.example.org", 7]))];
+        retain_hosts(&mut objects, |host| host.base.as_str().ends_with("example.org"));
+        let named: Vec<String> = hosts(&objects).iter().map(ToString::to_string).collect();
+        assert_eq!(named, ["www.example.org"]);
+    }
+
+    #[test]
     fn a_gateway_without_addresses_is_told() {
         assert_eq!(wishes(&[gateway(&json!({}))]), Err(ServiceError::NoAddresses("edge".into())));
+        let named: Vec<String> = hosts(&[gateway(&json!({}))]).iter().map(ToString::to_string).collect();
+        assert_eq!(named, ["*.example.com"], "its hosts are known all the same");
         assert_eq!(wishes(&[]), Err(ServiceError::NoGateway));
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::analysis::{asked_name, hides, is, is_beyond_comparison, kinds_at};
 use super::{Aim, Host, Plan, PlannedKind, PlannedRecord, Refusal, Wish};
-use crate::advice::{Forecast, Schedule, forecast_change};
+use crate::advice::{Forecast, Schedule, forecast_change, words};
 use crate::authority::{Record, RecordKind, Survey};
 
 /// Records that become others.
@@ -24,6 +24,8 @@ pub struct PlannedChange {
     pub seen: Forecast,
     /// How to change it so that nobody waits for longer than the lowered TTL.
     pub schedule: Schedule,
+    /// How to undo it, and how long that takes.
+    pub rollback: String,
 }
 
 /// How a planned name and type stand.
@@ -68,17 +70,26 @@ impl Plan {
             self.notes.push(format!("{}: as planned already", done.join(", ")));
         }
         // Where nothing is new, there is nothing to create.
-        if new == 0 {
-            self.schedule = Schedule { steps: Vec::new() };
+        match self.records.iter().map(|record| record.ttl).max().filter(|_| new > 0) {
+            Some(ttl) => self
+                .notes
+                .push(format!("to go back, delete what you created: {} later nobody sees it any more", words(ttl))),
+            None => self.schedule = Schedule { steps: Vec::new() },
         }
     }
 
     fn change(&mut self, planned: &[PlannedRecord], found: &[&Record], now: Timestamp) {
         let Some(first) = planned.first() else { return };
         let ttl = found.iter().map(|record| record.ttl).max().unwrap_or(0);
+        let found: Vec<String> = found.iter().map(|record| format!("{} {}", record.kind, record.value)).collect();
         self.changes.push(PlannedChange {
             host: first.host.clone(),
-            found: found.iter().map(|record| format!("{} {}", record.kind, record.value)).collect(),
+            rollback: format!(
+                "to go back, put {} there again: everybody has it back within {}",
+                found.join(", "),
+                words(first.ttl)
+            ),
+            found,
             planned: planned.iter().map(|record| format!("{} {}", record.kind.as_str(), record.value)).collect(),
             ttl,
             seen: forecast_change(now, ttl),

@@ -169,7 +169,7 @@ impl FqdnReport {
         let nameservers = reach::reach(&places);
         let mut summary = summary(&groups, &aliases, first);
         summary.extend(changes::sentence(&changes).map(|told| format!(" {told}")));
-        summary.extend(reach::weakest_link(&nameservers).map(|told| format!(" {told}")));
+        summary.extend(reach::weakest_link(&nameservers, &places).map(|told| format!(" {told}")));
         if let Some(rules) = certificate_rules.as_ref().filter(|_| !endpoints.is_empty()) {
             obey(rules, &show_name(&question.name), &mut endpoints);
             summary.extend(rules.sentence(&show_name(&question.name)).map(|told| format!(" {told}.")));

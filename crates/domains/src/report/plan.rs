@@ -60,6 +60,7 @@ pub fn plan(plan: &Plan, now: Timestamp, style: Style) -> String {
         out.push_str(&schedule(&change.schedule, now, style));
         let at_once = time_text(change.seen.by, now);
         out.push_str(&format!("  changed at once, everybody sees it by {at_once}: {}\n", change.seen.because));
+        out.push_str(&format!("  {}\n", change.rollback));
     }
     out
 }

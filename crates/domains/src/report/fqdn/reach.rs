@@ -141,16 +141,34 @@ pub(super) fn reach(places: &[PlaceReport]) -> Vec<ServerReach> {
     made.collect()
 }
 
-/// The slowest server of all zones of the chain, where it is slow.
-pub(super) fn weakest_link(servers: &[ServerReach]) -> Option<String> {
+/// The slowest server of all zones of the chain, where it is slow, and what would be gained without it.
+pub(super) fn weakest_link(servers: &[ServerReach], places: &[PlaceReport]) -> Option<String> {
     let slowest = servers.iter().max_by(|a, b| a.farthest_ms.total_cmp(&b.farthest_ms))?;
     (slowest.farthest_ms >= SLOW_MS).then(|| {
         let zone = if slowest.zone.is_empty() { String::new() } else { format!(" of {}", slowest.zone) };
-        format!(
-            "The slowest server is {} ({}){zone}: {:.0} ms from {}.",
-            slowest.server, slowest.address, slowest.farthest_ms, slowest.farthest
-        )
+        let (time, place) = (slowest.farthest_ms, &slowest.farthest);
+        let gain = match nearest_other(slowest, places) {
+            Some(other) => format!(
+                "If all were as near as {} ({:.0} ms from there), who asks from {place} would wait up to {:.0} ms less.",
+                other.server,
+                other.rtt_ms,
+                time - other.rtt_ms
+            ),
+            None => format!(
+                "At a provider that is near everywhere (within {NEAR_MS:.0} ms), who asks from {place} would wait up to {:.0} ms \
+                 less.",
+                time - NEAR_MS
+            ),
+        };
+        format!("The slowest server is {} ({}){zone}: {time:.0} ms from {place}. {gain}", slowest.server, slowest.address)
     })
+}
+
+/// The nearest other server of the same zone, from where the slowest is slowest, if it is near.
+fn nearest_other<'a>(slowest: &ServerReach, places: &'a [PlaceReport]) -> Option<&'a ServerTime> {
+    let there = places.iter().find(|place| place.place == slowest.farthest)?;
+    let others = there.servers.iter().filter(|time| time.zone == slowest.zone && time.server != slowest.server);
+    others.filter(|time| time.rtt_ms <= NEAR_MS).min_by(|a, b| a.rtt_ms.total_cmp(&b.rtt_ms))
 }
 
 #[cfg(test)]
@@ -190,9 +208,15 @@ mod tests {
             [("many", Stands::Anycast), ("near", Stands::ProbablyAnycast), ("one", Stands::ProbablyUnicast)]
         );
         assert_eq!(
-            weakest_link(&servers).as_deref(),
-            Some("The slowest server is one (192.0.2.1) of example.com: 190 ms from sin.")
+            weakest_link(&servers, &places).as_deref(),
+            Some(
+                "The slowest server is one (192.0.2.1) of example.com: 190 ms from sin. If all were as near as many (7 ms from \
+                 there), who asks from sin would wait up to 183 ms less."
+            )
         );
+        let alone = [place("sin", &[("one", 190.0, None)])];
+        let told = weakest_link(&reach(&alone), &alone).unwrap_or_default();
+        assert!(told.ends_with("who asks from sin would wait up to 150 ms less."), "{told}");
     }
 
     #[test]
@@ -200,6 +224,6 @@ mod tests {
         let near = [("near", 1.0, Some("x"))];
         let servers = reach(&[place("a", &near), place("b", &near), place("c", &near)]);
         assert_eq!(servers[0].stands, Stands::Unknown);
-        assert_eq!(weakest_link(&servers), None);
+        assert_eq!(weakest_link(&servers, &[]), None);
     }
 }
