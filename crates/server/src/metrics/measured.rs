@@ -50,7 +50,7 @@ impl Metrics {
     pub fn answered(self: &Arc<Self>, course: Course, response: Response<ResponseBody>) -> Response<ResponseBody> {
         let code = response.status().as_u16();
         if let Some(bytes) = response.body().size_hint().exact() {
-            self.finished(&course, code, bytes);
+            self.finished(course, code, bytes);
             return response;
         }
         let watched = (course.subject.verb == "WATCH").then(|| {
@@ -102,7 +102,7 @@ impl MeasuredBody {
 
     fn end(&mut self) {
         if let Some(Ending { metrics, course, code, bytes }) = self.ending.take() {
-            metrics.finished(&course, code, bytes);
+            metrics.finished(course, code, bytes);
         }
         if let Some(watched) = self.watched.take() {
             watched.open.dec();
