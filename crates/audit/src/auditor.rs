@@ -1,10 +1,12 @@
 //! The auditor: decides by its policy, takes events, encodes each once and hands it to every sink.
+//!
+//! Events are encoded where they happen, while what they are about is in the processor's caches: on the thread of the
+//! sinks each of its parts would have to be fetched from another core first, which costs several times as much.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::event::{Bodies, Event, Stage};
@@ -48,6 +50,8 @@ pub struct Auditor {
     counters: Arc<Counters>,
     /// The strictest mode of any sink.
     mode: Mode,
+    /// The largest event that every sink takes as it is.
+    event_bytes_max: usize,
     thread: std::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -60,9 +64,11 @@ impl Auditor {
         let queue = Arc::new(Queue::new(Self::QUEUE_LEN));
         let counters = Arc::new(Counters::default());
         let mode = backends.iter().map(|backend| backend.mode).max().unwrap_or(Mode::Batch);
+        let limits = backends.iter().filter_map(|backend| backend.truncation);
+        let event_bytes_max = limits.map(|limits| limits.event_bytes_max).min().unwrap_or(usize::MAX);
         let worker = Worker { queue: queue.clone(), counters: counters.clone(), backends };
         let thread = std::thread::Builder::new().name("audit".into()).spawn(move || worker.run())?;
-        Ok(Self { policy, queue, counters, mode, thread: Some(thread).into() })
+        Ok(Self { policy, queue, counters, mode, event_bytes_max, thread: Some(thread).into() })
     }
 
     pub fn evaluate(&self, subject: &Subject<'_>) -> RequestRules {
@@ -75,14 +81,14 @@ impl Auditor {
 
     /// Takes an event, and waits for the sinks that block.
     pub async fn record(&self, event: Event) -> Result<(), NotRecorded> {
+        let stage = event.stage;
+        let entry = self.encode(event);
         if self.mode == Mode::Batch {
-            if self.queue.offer(event, None).is_err() {
-                self.lost();
-            }
+            self.offer(entry);
             return Ok(());
         }
-        let strict = self.mode == Mode::BlockingStrict && event.stage == Stage::RequestReceived;
-        let recorded = match self.enter(event).await {
+        let strict = self.mode == Mode::BlockingStrict && stage == Stage::RequestReceived;
+        let recorded = match self.enter(entry).await {
             Some(receipt) => receipt.await.unwrap_or(false),
             None => false,
         };
@@ -91,23 +97,34 @@ impl Auditor {
 
     /// Takes an event from whoever cannot wait.
     pub fn record_behind(&self, event: Event) {
+        let entry = self.encode(event);
         match self.mode {
-            Mode::Batch => {
-                if self.queue.offer(event, None).is_err() {
-                    self.lost();
-                }
-            }
-            Mode::Blocking | Mode::BlockingStrict => self.queue.push(event),
+            Mode::Batch => self.offer(entry),
+            Mode::Blocking | Mode::BlockingStrict => self.queue.push(entry),
         }
     }
 
-    async fn enter(&self, mut event: Event) -> Option<Receipt> {
+    fn encode(&self, event: Event) -> Entry {
+        let whole = encoded(&event, Bodies::Kept);
+        let large = whole.json.len() > self.event_bytes_max && event.body_bytes() > 0;
+        let without_bodies = large.then(|| encoded(&event, Bodies::Dropped));
+        Entry { event: whole, without_bodies, waiting: None }
+    }
+
+    fn offer(&self, entry: Entry) {
+        if self.queue.offer(entry).is_err() {
+            self.lost();
+        }
+    }
+
+    async fn enter(&self, mut entry: Entry) -> Option<Receipt> {
         loop {
             let (sender, receipt) = oneshot::channel();
-            match self.queue.offer(event, Some(sender)) {
+            entry.waiting = Some(sender);
+            match self.queue.offer(entry) {
                 Ok(()) => return Some(receipt),
                 Err(Full(_)) if self.queue.is_closed() => return None,
-                Err(Full(back)) => event = *back,
+                Err(Full(back)) => entry = back,
             }
             self.queue.room().await;
         }
@@ -129,8 +146,8 @@ impl Auditor {
     }
 }
 
-/// What is kept allocated between batches: one of ordinary events.
-const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
+/// About what an event has besides bodies; more is made room for when it is needed.
+const HEAD_BYTES: usize = 1024;
 /// So that the log does not drown in complaints about lost events.
 const LOSSES_PER_COMPLAINT: u64 = 1000;
 
@@ -148,13 +165,12 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        let (mut buffer, mut batch) = (Vec::new(), Vec::new());
+        let mut batch = Vec::new();
         while self.queue.take(&mut batch) {
             self.counters.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
-            let (whole, encoded) = encode_all(&batch, buffer);
             let mut recorded = true;
             for backend in &mut self.backends {
-                let taken = backend.give(&batch, &encoded);
+                let taken = backend.give(&batch);
                 if let Err(error) = taken {
                     self.counters.errors.fetch_add(batch.len() as u64, Ordering::Relaxed);
                     tracing::error!(sink = backend.sink.name(), %error, "audit events were not recorded");
@@ -164,62 +180,43 @@ impl Worker {
             for waiting in batch.drain(..).filter_map(|entry| entry.waiting) {
                 let _ = waiting.send(recorded);
             }
-            drop(encoded);
-            buffer = reclaim(whole);
         }
         self.backends.iter_mut().for_each(|backend| backend.sink.close());
     }
 }
 
 impl Backend {
-    fn give(&mut self, batch: &[Entry], encoded: &[Encoded]) -> Result<(), crate::sink::SinkError> {
-        let Some(limits) = self.truncation else { return self.sink.accept(encoded) };
-        let mut fitting: Vec<Encoded> = Vec::with_capacity(encoded.len());
+    fn give(&mut self, batch: &[Entry]) -> Result<(), crate::sink::SinkError> {
+        let (event_bytes_max, batch_bytes_max) = match self.truncation {
+            Some(Truncation { event_bytes_max, batch_bytes_max }) => (event_bytes_max, batch_bytes_max),
+            None => (usize::MAX, usize::MAX),
+        };
+        let mut fitting: Vec<Encoded> = Vec::with_capacity(batch.len());
         let mut bytes = 0;
-        for (entry, whole) in batch.iter().zip(encoded) {
-            let mut event = whole.clone();
-            if event.json.len() > limits.event_bytes_max && entry.event.body_bytes() > 0 {
-                let mut json = Vec::new();
-                entry.event.encode(&mut json, Bodies::Dropped);
-                event = Encoded { json: json.into() };
-            }
-            if event.json.len() > limits.event_bytes_max {
+        for entry in batch {
+            let shorter = entry.without_bodies.as_ref().filter(|_| entry.event.json.len() > event_bytes_max);
+            let event = shorter.unwrap_or(&entry.event);
+            if event.json.len() > event_bytes_max {
                 tracing::error!(sink = self.sink.name(), "event is too large even after truncating");
                 continue;
             }
-            if bytes > 0 && bytes + event.json.len() > limits.batch_bytes_max {
+            if bytes > 0 && bytes + event.json.len() > batch_bytes_max {
                 self.sink.accept(&fitting)?;
                 fitting.clear();
                 bytes = 0;
             }
             bytes += event.json.len();
-            fitting.push(event);
+            fitting.push(event.clone());
         }
         if fitting.is_empty() { Ok(()) } else { self.sink.accept(&fitting) }
     }
 }
 
-/// Encodes all events one after the other into `buffer`, whose parts they then are.
-fn encode_all(batch: &[Entry], mut buffer: Vec<u8>) -> (Bytes, Vec<Encoded>) {
-    let end_of = |entry: &Entry| {
-        entry.event.encode(&mut buffer, Bodies::Kept);
-        buffer.len()
-    };
-    let ends: Vec<usize> = batch.iter().map(end_of).collect();
-    let whole = Bytes::from(buffer);
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    let encoded = starts.zip(&ends).map(|(start, &end)| Encoded { json: whole.slice(start..end) }).collect();
-    (whole, encoded)
-}
-
-/// The buffer of a batch for the next one, unless a sink still holds on to it or it is too large to keep.
-fn reclaim(whole: Bytes) -> Vec<u8> {
-    let mut buffer = match whole.try_into_mut() {
-        Ok(buffer) if buffer.capacity() <= BUFFER_BYTES_KEPT => Vec::from(buffer),
-        _ => Vec::new(),
-    };
-    buffer.clear();
-    buffer
+fn encoded(event: &Event, bodies: Bodies) -> Encoded {
+    let body_bytes = if bodies == Bodies::Kept { event.body_bytes() } else { 0 };
+    let mut json = Vec::with_capacity(HEAD_BYTES + body_bytes);
+    event.encode(&mut json, bodies);
+    Encoded { json: json.into() }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The audit log: who asked for what, and what came of it, as `audit.k8s.io/v1` events.
 //!
 //! A [`Policy`] decides how much of a request is recorded. An [`Auditor`] takes the [`Event`]s of requests, encodes each
-//! once on a thread of its own and hands them to its sinks: a rotated [`LogFile`], a [`WebhookSink`], and a
+//! once and hands them to its sinks on a thread of its own: a rotated [`LogFile`], a [`WebhookSink`], and a
 //! [`stream`] on disk that subscribers read at their own pace. Where no policy is configured there is no auditor.
 //!
 //! This crate knows nothing of HTTP servers, handlers or the store.

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::event::Event;
+use crate::sink::Encoded;
 
 /// How long the thread waits for further events before it goes to work.
 const LINGER: Duration = Duration::from_millis(5);
-/// Bodies that wait may hold this much memory; a burst of large objects must not take the server down.
-const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Events that wait may hold this much memory; a burst of large objects must not take the server down.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
 /// So many events are reason enough not to wait for more.
 const BATCH_LEN: usize = 1024;
 
@@ -22,14 +22,16 @@ pub(crate) type Receipt = oneshot::Receiver<bool>;
 
 /// An event on its way, with whoever waits for it.
 pub(crate) struct Entry {
-    pub event: Event,
+    pub event: Encoded,
+    /// The same without its bodies, where some sink may want no larger ones.
+    pub without_bodies: Option<Encoded>,
     pub waiting: Option<oneshot::Sender<bool>>,
 }
 
 #[derive(Default)]
 struct State {
     entries: Vec<Entry>,
-    body_bytes: usize,
+    bytes: usize,
     /// The thread sleeps until it is woken.
     idle: bool,
     /// Somebody waits, so do not linger.
@@ -45,7 +47,7 @@ pub(crate) struct Queue {
 }
 
 /// The queue took nothing more.
-pub(crate) struct Full(pub Box<Event>);
+pub(crate) struct Full(pub Entry);
 
 impl Queue {
     pub fn new(len_max: usize) -> Self {
@@ -57,28 +59,28 @@ impl Queue {
     }
 
     /// Adds an event if there is room.
-    pub fn offer(&self, event: Event, waiting: Option<oneshot::Sender<bool>>) -> Result<(), Full> {
+    pub fn offer(&self, entry: Entry) -> Result<(), Full> {
         let mut state = self.state();
-        if state.entries.len() >= self.len_max || state.body_bytes > BODY_BYTES_MAX || state.closed {
-            return Err(Full(Box::new(event)));
+        if state.entries.len() >= self.len_max || state.bytes > BYTES_MAX || state.closed {
+            return Err(Full(entry));
         }
-        self.enter(&mut state, event, waiting);
+        self.enter(&mut state, entry);
         Ok(())
     }
 
     /// Adds an event even where there is no room, for those who cannot wait and must not lose it.
-    pub fn push(&self, event: Event) {
+    pub fn push(&self, entry: Entry) {
         let mut state = self.state();
         if !state.closed {
-            self.enter(&mut state, event, None);
+            self.enter(&mut state, entry);
         }
     }
 
-    fn enter(&self, state: &mut State, event: Event, waiting: Option<oneshot::Sender<bool>>) {
-        let urgent = waiting.is_some() && !state.urgent;
+    fn enter(&self, state: &mut State, entry: Entry) {
+        let urgent = entry.waiting.is_some() && !state.urgent;
         state.urgent |= urgent;
-        state.body_bytes += event.body_bytes();
-        state.entries.push(Entry { event, waiting });
+        state.bytes += entry.event.json.len();
+        state.entries.push(entry);
         if std::mem::take(&mut state.idle) || urgent || state.entries.len() == BATCH_LEN {
             self.wake.notify_one();
         }
@@ -89,7 +91,7 @@ impl Queue {
         let notified = self.room.notified();
         {
             let state = self.state();
-            if state.closed || (state.entries.len() < self.len_max && state.body_bytes <= BODY_BYTES_MAX) {
+            if state.closed || (state.entries.len() < self.len_max && state.bytes <= BYTES_MAX) {
                 return;
             }
         }
@@ -118,7 +120,7 @@ impl Queue {
             state = self.wake.wait_timeout_while(state, LINGER, busy).unwrap_or_else(PoisonError::into_inner).0;
         }
         std::mem::swap(&mut state.entries, batch);
-        state.body_bytes = 0;
+        state.bytes = 0;
         state.urgent = false;
         drop(state);
         self.room.notify_waiters();

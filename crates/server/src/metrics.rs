@@ -2,6 +2,7 @@
 
 mod exposition;
 mod measured;
+mod series;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use prometheus_client::registry::Registry;
 pub use exposition::Exposition;
 pub use measured::{Course, Measuring};
 
+use self::series::Series;
 use crate::cache::Caches;
 
 /// Upstream's buckets, in seconds.
@@ -94,6 +96,8 @@ pub struct Metrics {
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
     own_durations: Family<SubjectLabels, Histogram, fn() -> Histogram>,
     response_sizes: Family<SubjectLabels, Histogram, fn() -> Histogram>,
+    /// The four above, together for each kind of request.
+    series: Series,
     long_running: Family<SubjectLabels, Gauge>,
     watch_events: Family<ResourceLabels, Counter>,
     inflight: Family<KindLabel, Gauge>,
@@ -154,31 +158,12 @@ impl Metrics {
             durations,
             own_durations,
             response_sizes,
+            series: Series::default(),
             long_running,
             watch_events,
             inflight,
             panics,
         }
-    }
-
-    /// Counts a finished request whose answer had so many bytes.
-    fn finished(&self, course: &Course, code: u16, bytes: u64) {
-        let took = course.started.elapsed();
-        let labels = course.subject.labels();
-        if course.subject.dry_run.is_empty() {
-            let own = took.saturating_sub(course.waited);
-            self.own_durations.get_or_create(&labels).observe(own.as_secs_f64());
-        }
-        if matches!(labels.verb, "GET" | "LIST" | "WATCH") {
-            self.response_sizes.get_or_create(&labels).observe(bytes as f64);
-        }
-        let dry_run = course.subject.dry_run;
-        let SubjectLabels { verb, group, version, resource, subresource, scope, component } = labels;
-        let labels = DurationLabels { verb, dry_run, group, version, resource, subresource, scope, component };
-        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
-        let DurationLabels { verb, dry_run, group, version, resource, subresource, scope, component } = labels;
-        let labels = RequestLabels { verb, dry_run, group, version, resource, subresource, scope, component, code };
-        self.requests.get_or_create(&labels).inc();
     }
 
     fn long_running(&self, subject: &Subject) -> Gauge {

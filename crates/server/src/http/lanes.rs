@@ -1,6 +1,7 @@
 //! Where connections run. All begin in the caller's runtime. One that sends long answers moves, as long as it does, to a
 //! runtime of its own kind with as many threads: a hundred clients that list everything then stand in each other's way,
-//! and who only wants an object is not in that queue. Between the two the kernel shares out the cores.
+//! and who only wants an object is not in that queue. Between the two the kernel shares out the cores, to the slow lane what
+//! the others leave.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,6 +14,10 @@ use tokio::runtime::{Builder, Handle, Runtime};
 /// How long after its last long answer a connection goes back to the others: longer than a client takes from one page of a
 /// list to the next.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
+/// How much nicer to others the threads of long answers are. A list takes all of a core while nobody else wants it, and a
+/// tenth beside somebody who does: whoever has waited for one object does not wait for a turn of a list as well.
+const NICENESS: i32 = 10;
 
 /// What a connection's long answers say about it. The connection and its answers share it.
 #[derive(Default)]
@@ -104,6 +109,14 @@ impl Lanes {
             let runtime = Builder::new_multi_thread()
                 .worker_threads(threads)
                 .thread_name("bailiwick-lists")
+                .on_thread_start(|| {
+                    // For Linux, and only there, a thread is a process of its own in this.
+                    if cfg!(target_os = "linux")
+                        && let Err(error) = rustix::process::nice(NICENESS)
+                    {
+                        tracing::debug!(%error, "long answers are as important as others");
+                    }
+                })
                 .enable_all()
                 .build()
                 .inspect_err(|error| tracing::warn!(%error, "long answers get no threads of their own"));

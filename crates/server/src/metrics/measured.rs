@@ -43,7 +43,7 @@ impl Metrics {
     pub fn answered(self: &Arc<Self>, course: Course, response: Response<ResponseBody>) -> Response<ResponseBody> {
         let code = response.status().as_u16();
         if let Some(bytes) = response.body().size_hint().exact() {
-            self.finished(&course, code, bytes);
+            self.finished(course, code, bytes);
             return response;
         }
         let watched = (course.subject.verb == "WATCH").then(|| {
@@ -78,7 +78,7 @@ impl Measuring {
     /// All has been sent, or nobody reads on.
     pub fn end(self) {
         let Self { metrics, course, code, bytes, watched } = self;
-        metrics.finished(&course, code, bytes);
+        metrics.finished(course, code, bytes);
         if let Some(watched) = watched {
             watched.open.dec();
         }
