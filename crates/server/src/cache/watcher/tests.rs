@@ -110,13 +110,12 @@ fn a_name_narrows_the_keys_to_one() {
         let filter = Filter { namespace: namespace.to_owned(), fields: fields.collect(), ..Filter::default() };
         filter.range(&served(plural))
     };
-    let one = KeyRange::single::<&'static str>;
     let name = (FieldTarget::Name, "a", true);
     let in_default = (FieldTarget::Namespace, "default", true);
     let maps = "root/core/configmaps/";
-    assert_eq!(range("configmaps", "default", &[name]), one("root/core/configmaps/default/a"));
-    assert_eq!(range("configmaps", "", &[name, in_default]), one("root/core/configmaps/default/a"));
-    assert_eq!(range("namespaces", "", &[name]), one("root/core/namespaces/a"));
+    assert_eq!(range("configmaps", "default", &[name]), KeyRange::single("root/core/configmaps/default/a"));
+    assert_eq!(range("configmaps", "", &[name, in_default]), KeyRange::single("root/core/configmaps/default/a"));
+    assert_eq!(range("namespaces", "", &[name]), KeyRange::single("root/core/namespaces/a"));
     assert_eq!(range("configmaps", "", &[in_default]), KeyRange::prefix("root/core/configmaps/default/"));
     assert_eq!(range("configmaps", "", &[name]), KeyRange::prefix(maps), "it may be in any namespace");
     assert_eq!(range("configmaps", "", &[(FieldTarget::Name, "a", false)]), KeyRange::prefix(maps));
