@@ -25,6 +25,17 @@ fn settings(level: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"level": level}})
 }
 
+/// The first version, from a catalog, runs on another cluster.
+fn runs_away(plane: &Plane, front: &Front, image: &str) -> Result<()> {
+    plane.apply(&catalog_source("olm", "made-up", image))?;
+    front.is_target_of(plane, "team")?;
+    plane.apply(&subscription("team", "gadget", "made-up", ""))?;
+    plane.until_phase("team", "gadget.v1.0.0", "Installing", "InstallWaiting")?;
+    front.runs("team", "gadget-operator")?;
+    plane.until_phase("team", "gadget.v1.0.0", "Succeeded", "InstallSucceeded")?;
+    Ok(())
+}
+
 /// What a failed upgrade from one version to another must look like.
 fn is_back(plane: &Plane, namespace: &str, (old, new): (&str, &str), reason: &str) -> Result<()> {
     let failed = plane.until_object((namespace, "csv", new), "rolled back", |csv| {
@@ -128,12 +139,7 @@ fn a_cluster_that_refuses_the_new_deployment_keeps_the_old_one() -> Result<()> {
          apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: images}\n\
          spec: {policyName: images, validationActions: [Deny]}\n",
     )?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
-    front.is_target_of(&plane, "team")?;
-    plane.apply(&subscription("team", "gadget", "made-up", ""))?;
-    plane.until_phase("team", "gadget.v1.0.0", "Installing", "InstallWaiting")?;
-    front.runs("team", "gadget-operator")?;
-    plane.until_phase("team", "gadget.v1.0.0", "Succeeded", "InstallSucceeded")?;
+    runs_away(&plane, &front, &image)?;
 
     let upgrade = publish(images.path(), "more", &[Made::new("gadget", "1.0.0"), second])?;
     plane.apply(&catalog_source("olm", "made-up", &upgrade))?;
@@ -159,12 +165,7 @@ fn a_version_that_does_not_come_up_is_taken_back_and_no_object_loses_a_field() -
     let image = publish(images.path(), "c", &bundles[..1])?;
     let plane = Plane::start(images.path())?;
     let front = Front::start()?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
-    front.is_target_of(&plane, "team")?;
-    plane.apply(&subscription("team", "gadget", "made-up", ""))?;
-    plane.until_phase("team", "gadget.v1.0.0", "Installing", "InstallWaiting")?;
-    front.runs("team", "gadget-operator")?;
-    plane.until_phase("team", "gadget.v1.0.0", "Succeeded", "InstallSucceeded")?;
+    runs_away(&plane, &front, &image)?;
     let upgrade = publish(images.path(), "more", &bundles)?;
     plane.apply(&catalog_source("olm", "made-up", &upgrade))?;
     plane.until_phase("team", "gadget.v2.0.0", "Installing", "InstallWaiting")?;
