@@ -2,6 +2,7 @@
 //! differential suite against a real kube-apiserver. It is a library so that `cargo test` runs the same suite.
 
 pub mod bench;
+pub mod beside_opm;
 pub mod chaos;
 pub mod conformance;
 pub mod dependencies;

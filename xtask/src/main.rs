@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{bench, chaos, conformance, dependencies, fakenet, kubectl, real_crds, setup, test_run};
+use xtask::{bench, beside_opm, chaos, conformance, dependencies, fakenet, kubectl, real_crds, setup, test_run};
 
 /// Commands for people who work on Bailiwick.
 #[derive(Parser)]
@@ -24,6 +24,8 @@ enum Command {
     Dependencies(dependencies::Args),
     /// Measure us beside kube-apiserver + etcd with the load generator, and print the ratios.
     Bench(bench::Args),
+    /// Give thousands of mutated catalogs and templates to us and to the real opm, and count who agrees.
+    BesideOpm(beside_opm::Args),
     /// Kill, stop and pause three servers and three etcd members under load, and check that every promise holds.
     Chaos(chaos::Args),
     /// Run a command on a fake internet: `cargo xtask fakenet -- bailiwick dns trace good.com`.
@@ -41,6 +43,7 @@ fn main() -> Result<()> {
         Command::Conformance(args) => conformance::run(&args),
         Command::Dependencies(args) => dependencies::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::BesideOpm(args) => beside_opm::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Fakenet(args) => fakenet::run(&args),
         Command::Kubectl(args) => kubectl::run(&args),

@@ -51,7 +51,8 @@ impl TemplateKind {
 
     /// By the schema that a template says.
     pub fn detect(text: &str) -> Result<Self, String> {
-        let (document, _) = first_document(text).map_err(|error| format!("decoding template input: {error}"))?;
+        let First { document, .. } =
+            first_document(text).map_err(|error| format!("decoding template input: {error}"))?;
         let schema = match Fields::of(&document).get("schema") {
             Value::String(schema) => schema.clone(),
             Value::Null => String::new(),
@@ -114,12 +115,23 @@ fn unwarned(catalog: Catalog) -> Rendered {
     Rendered { catalog, warnings: Vec::new() }
 }
 
-fn first_document(text: &str) -> Result<(Value, Form), String> {
+/// The first document of a text.
+struct First {
+    /// With one key of those that differ only in case.
+    document: Value,
+    /// With all of them: each must be of its type, whichever counts.
+    whole: Value,
+    form: Form,
+}
+
+fn first_document(text: &str) -> Result<First, String> {
     let document = DocumentReader::new(text.as_bytes()).next_document().map_err(|error| error.to_string())?;
     let document = document.ok_or("EOF")?;
-    let mut value = parse_lenient(&document)?;
-    keep_last_of_case(&mut value);
-    Ok((value, document.form))
+    let form = document.form;
+    let whole = parse_lenient(&document)?;
+    let mut document = whole.clone();
+    keep_last_of_case(&mut document);
+    Ok(First { document, whole, form })
 }
 
 /// Of keys that differ only in case Go's decoder takes the last one, in the order of the sorted keys.
@@ -163,12 +175,13 @@ const fn field(name: &'static str, shape: Shape) -> Field {
 
 /// The entries of a basic or substitutes template, and the template itself.
 fn entries(text: &str, kind: TemplateKind, shape: &'static Struct) -> Result<(Value, Result<Catalog, String>), String> {
-    let (document, form) = first_document(text).map_err(|error| format!("decoding template schema: {error}"))?;
+    let first = first_document(text).map_err(|error| format!("decoding template schema: {error}"))?;
+    let First { document, whole, form } = first;
     let fields = Fields::of(&document);
     // Entries come first in the order of keys, and so do their errors.
     let metas = fields.list("entries").iter().map(|entry| Meta::of(entry.clone(), form));
     let metas = metas.collect::<Result<Vec<_>, _>>();
-    let metas = metas.and_then(|metas| check(&document, Shape::Struct(shape)).map(|()| metas));
+    let metas = metas.and_then(|metas| check(&whole, Shape::Struct(shape)).map(|()| metas));
     let metas = metas.map_err(|error| format!("unmarshalling template: {error}"))?;
     let schema = fields.text("schema");
     if schema != kind.schema() {
@@ -190,5 +203,14 @@ mod tests {
         let mut value = json!({"Stable": 1, "stable": 2, "STABLE": 3, "fast": null, "Fast": 4, "x": 5});
         keep_last_of_case(&mut value);
         assert_eq!(value, json!({"stable": 2, "fast": null, "Fast": 4, "x": 5}));
+    }
+
+    /// As opm has it: each is decoded before the next one takes its place.
+    #[test]
+    fn keys_that_do_not_count_must_be_of_their_type_too() {
+        let text = "SCHEMA: {a: b}\nschema: olm.template.basic\nentries: []\n";
+        let error = entries(text, TemplateKind::Basic, &BASIC).map(|_| ()).unwrap_err();
+        let expected = "cannot unmarshal object into Go struct field BasicTemplateData.schema of type string";
+        assert!(error.contains(expected), "{error}");
     }
 }

@@ -145,6 +145,18 @@ impl Spec {
     }
 }
 
+/// A catalog is gone. What was read is forgotten with it: were the same catalog named again, it would count as known and not
+/// be there.
+pub(crate) fn let_go(context: &Context, read: &SourcesRead, key: &CatalogKey) {
+    context.served.stop(key);
+    if let Some(digest) = read.forget(key) {
+        context.puller.forget_index(&digest);
+    }
+    if context.catalogs.remove(key) {
+        context.catalogs_changed();
+    }
+}
+
 /// Looks at a CatalogSource.
 pub(crate) async fn reconcile(
     context: &Context,
@@ -154,16 +166,7 @@ pub(crate) async fn reconcile(
 ) -> Result<Outcome, Error> {
     let key = CatalogKey::Source { namespace: namespace.to_owned(), name: name.to_owned() };
     let api = CATALOG_SOURCE.within(&context.client, namespace);
-    // What was read is forgotten with it: were the same catalog named again, it would count as known and not be there.
-    let gone = || {
-        context.served.stop(&key);
-        if let Some(digest) = read.forget(&key) {
-            context.puller.forget_index(&digest);
-        }
-        if context.catalogs.remove(&key) {
-            context.catalogs_changed();
-        }
-    };
+    let gone = || let_go(context, read, &key);
     let Some(mut object) = api.get_opt(name).await? else {
         gone();
         context.forget(&Key::CatalogSource { namespace: namespace.to_owned(), name: name.to_owned() });

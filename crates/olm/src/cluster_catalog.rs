@@ -8,7 +8,7 @@ use bailiwick_controllers::work_queue::Outcome;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::catalog_source::SourcesRead;
+use crate::catalog_source::{self, SourcesRead};
 use crate::catalogs::{Catalog, CatalogKey};
 use crate::context::{Context, Key};
 use crate::error::Error;
@@ -23,17 +23,9 @@ pub(crate) const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str) -> Result<Outcome, Error> {
     let key = CatalogKey::Cluster { name: name.to_owned() };
     let api = CLUSTER_CATALOG.all(&context.client);
-    let gone = |read: &SourcesRead| {
-        context.served.stop(&key);
-        if let Some(digest) = read.forget(&key) {
-            context.puller.forget_index(&digest);
-        }
-        if context.catalogs.remove(&key) {
-            context.catalogs_changed();
-        }
-    };
+    let gone = || catalog_source::let_go(context, read, &key);
     let Some(mut object) = api.get_opt(name).await? else {
-        gone(read);
+        gone();
         context.forget(&Key::ClusterCatalog(name.to_owned()));
         return Ok(Outcome::Done);
     };
@@ -47,7 +39,7 @@ pub(crate) async fn reconcile(context: &Context, read: &SourcesRead, name: &str)
         set_condition(&mut conditions, &Condition::new(kind, status, reason, message), generation);
     };
     if text(&object.data, "/spec/availabilityMode") == "Unavailable" {
-        gone(read);
+        gone();
         let message = "Catalog availability mode is set to Unavailable".to_owned();
         set("Serving", "False", "UserSpecifiedUnavailable", message.clone());
         set("Progressing", "False", "UserSpecifiedUnavailable", message);

@@ -28,7 +28,7 @@ use crate::permissions::{self, Watched};
 use crate::target::Target;
 use crate::{api_services, before, install_plan, provided_apis, webhooks};
 
-pub(crate) use rollback::{is_rolled_back, rolled_back_to};
+pub(crate) use rollback::{ROLLBACK_ANNOTATIONS, is_rolled_back, rolled_back_to};
 
 /// The deployments of a version for somebody else than a ClusterServiceVersion.
 pub(crate) fn deployments(csv: &Value, namespace: &str, holder: &DynamicObject, watched: &Watched) -> Vec<Value> {

@@ -554,6 +554,10 @@ impl Work<'_> {
         if let Some(secret) = &self.target.secret {
             csv["metadata"]["annotations"][TARGET_ANNOTATION] = secret.as_str().into();
         }
+        // What says that a version has failed is not the bundle's to say.
+        if let Some(annotations) = csv["metadata"]["annotations"].as_object_mut() {
+            annotations.retain(|key, _| !crate::csv::ROLLBACK_ANNOTATIONS.contains(&key.as_str()));
+        }
         let label = component_label(&step.package, self.namespace);
         add_labels(&mut csv, [(label.as_str(), String::new())]);
         if let Some(replaces) = &step.replaces {

@@ -2,6 +2,7 @@
 //! one can take its place.
 
 use anyhow::Result;
+use bailiwick_catalog::fbc::{Output, load_text, write_catalog};
 use serde_json::{Value, json};
 
 use crate::front::Front;
@@ -23,6 +24,27 @@ fn with_image(version: &str, image: &str) -> Made {
 
 fn settings(level: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"level": level}})
+}
+
+/// A catalog in which 2.0.1 takes the place of the first version, without the second.
+fn passing_over([first, second]: [Made; 2]) -> Result<String> {
+    let mut catalog = load_text(&catalog_text(&[first, second, Made::new("gadget", "2.0.1")])?)?;
+    for entry in catalog.channels[0].entries.iter_mut().filter(|entry| entry.name == "gadget.v2.0.1") {
+        entry.replaces = "gadget.v1.0.0".to_owned();
+        entry.skips = vec!["gadget.v2.0.0".to_owned()];
+    }
+    Ok(write_catalog(&catalog, Output::Json))
+}
+
+/// The first version, from a catalog, runs on another cluster.
+fn runs_away(plane: &Plane, front: &Front, image: &str) -> Result<()> {
+    plane.apply(&catalog_source("olm", "made-up", image))?;
+    front.is_target_of(plane, "team")?;
+    plane.apply(&subscription("team", "gadget", "made-up", ""))?;
+    plane.until_phase("team", "gadget.v1.0.0", "Installing", "InstallWaiting")?;
+    front.runs("team", "gadget-operator")?;
+    plane.until_phase("team", "gadget.v1.0.0", "Succeeded", "InstallSucceeded")?;
+    Ok(())
 }
 
 /// What a failed upgrade from one version to another must look like.
@@ -91,14 +113,7 @@ fn a_version_that_fails_leaves_the_one_before_it_as_it_was() -> Result<()> {
     is_back(&plane, "operators", versions, "UnsupportedOperatorGroup")?;
 
     // A version that passes over the one that failed is installed, and what failed goes.
-    let mut catalog =
-        bailiwick_catalog::fbc::load_text(&catalog_text(&[first, second, Made::new("gadget", "2.0.1")])?)?;
-    for entry in catalog.channels[0].entries.iter_mut().filter(|entry| entry.name == "gadget.v2.0.1") {
-        entry.replaces = "gadget.v1.0.0".to_owned();
-        entry.skips = vec!["gadget.v2.0.0".to_owned()];
-    }
-    let text = bailiwick_catalog::fbc::write_catalog(&catalog, bailiwick_catalog::fbc::Output::Json);
-    let fixed = publish_text(images.path(), "fixed", &text)?;
+    let fixed = publish_text(images.path(), "fixed", &passing_over([first, second])?)?;
     plane.apply(&catalog_source("olm", "made-up", &fixed))?;
     plane.until_phase("operators", "gadget.v2.0.1", "Succeeded", "InstallSucceeded")?;
     plane.until("both are gone", || {
@@ -128,12 +143,7 @@ fn a_cluster_that_refuses_the_new_deployment_keeps_the_old_one() -> Result<()> {
          apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: images}\n\
          spec: {policyName: images, validationActions: [Deny]}\n",
     )?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
-    front.is_target_of(&plane, "team")?;
-    plane.apply(&subscription("team", "gadget", "made-up", ""))?;
-    plane.until_phase("team", "gadget.v1.0.0", "Installing", "InstallWaiting")?;
-    front.runs("team", "gadget-operator")?;
-    plane.until_phase("team", "gadget.v1.0.0", "Succeeded", "InstallSucceeded")?;
+    runs_away(&plane, &front, &image)?;
 
     let upgrade = publish(images.path(), "more", &[Made::new("gadget", "1.0.0"), second])?;
     plane.apply(&catalog_source("olm", "made-up", &upgrade))?;
@@ -159,12 +169,7 @@ fn a_version_that_does_not_come_up_is_taken_back_and_no_object_loses_a_field() -
     let image = publish(images.path(), "c", &bundles[..1])?;
     let plane = Plane::start(images.path())?;
     let front = Front::start()?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
-    front.is_target_of(&plane, "team")?;
-    plane.apply(&subscription("team", "gadget", "made-up", ""))?;
-    plane.until_phase("team", "gadget.v1.0.0", "Installing", "InstallWaiting")?;
-    front.runs("team", "gadget-operator")?;
-    plane.until_phase("team", "gadget.v1.0.0", "Succeeded", "InstallSucceeded")?;
+    runs_away(&plane, &front, &image)?;
     let upgrade = publish(images.path(), "more", &bundles)?;
     plane.apply(&catalog_source("olm", "made-up", &upgrade))?;
     plane.until_phase("team", "gadget.v2.0.0", "Installing", "InstallWaiting")?;
@@ -238,5 +243,50 @@ fn whoever_asks_for_it_passes_over_a_failure_as_with_olm() -> Result<()> {
     let more = publish(images.path(), "more", &[first, second, Made::new("gadget", "2.0.1")])?;
     plane.apply(&catalog_source("olm", "made-up", &more))?;
     plane.until_phase("operators", "gadget.v2.0.1", "Succeeded", "InstallSucceeded")?;
+    Ok(())
+}
+
+#[test]
+fn an_extension_whose_upgrade_is_refused_stays_what_it_was() -> Result<()> {
+    let images = tempfile::tempdir()?;
+    let wrong = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "Not_A_Name"}});
+    let first = Made::new("gadget", "1.0.0").with(settings("first"));
+    let second = Made::new("gadget", "2.0.0").defines(definition("gadget", &["v1", "v2"]));
+    let second = second.with(settings("second")).with(wrong);
+    let plane = Plane::start(images.path())?;
+    let offer = |image: &str| {
+        plane.apply(&format!(
+            "apiVersion: olm.operatorframework.io/v1\nkind: ClusterCatalog\nmetadata: {{name: made-up}}\n\
+             spec: {{source: {{type: Image, image: {{ref: '{image}'}}}}}}\n"
+        ))
+    };
+    let until = |what: &str, holds: &dyn Fn(&Value) -> bool| {
+        plane.until_object(("", "clusterextension", "gadget"), what, holds)
+    };
+    let is_at = |object: &Value, version: &str| object["status"]["install"]["bundle"]["version"] == version;
+    offer(&publish(images.path(), "c", std::slice::from_ref(&first))?)?;
+    plane.apply(
+        "apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\nmetadata: {name: gadget}\n\
+         spec: {namespace: operators, source: {sourceType: Catalog, catalog: {packageName: gadget}}}\n",
+    )?;
+    until("installed", &|it| is_at(it, "1.0.0"))?;
+    offer(&publish(images.path(), "more", &[first.clone(), second.clone()])?)?;
+    let refused = until("put back", &|it| {
+        let progressing = condition(it, "Progressing").map(|it| it["message"].to_string()).unwrap_or_default();
+        progressing.contains("Not_A_Name") && progressing.contains("everything was put back")
+    })?;
+    assert!(is_at(&refused, "1.0.0"), "{refused}");
+    assert_eq!(condition(&refused, "Installed").expect("a condition")["status"], "True");
+    // It is tried again, and put back again.
+    plane.until("everything is as it was", || {
+        let map = plane.get("operators", "configmap", "settings")?.unwrap_or_default();
+        let crd = plane.get("", "crd", "gadgets.example.com")?.unwrap_or_default();
+        let versions = crd["spec"]["versions"].as_array().map(Vec::len);
+        Ok(map["data"]["level"] == "first" && versions == Some(1))
+    })?;
+    offer(&publish_text(images.path(), "fixed", &passing_over([first, second])?)?)?;
+    until("upgraded", &|it| {
+        is_at(it, "2.0.1") && condition(it, "Progressing").is_some_and(|it| it["reason"] == "Succeeded")
+    })?;
     Ok(())
 }

@@ -63,7 +63,8 @@ impl<'v> Csv<'v> {
     }
 
     pub fn first_icon(&self) -> Option<Icon> {
-        self.spec("icon").as_array()?.first().map(|icon| decode_icon(&Fields::of(icon)))
+        let icon = decode_icon(&Fields::of(self.spec("icon").as_array()?.first()?));
+        Some(Icon { data: Some(icon.data.unwrap_or_default()), ..icon })
     }
 
     /// `customresourcedefinitions` or `apiservicedefinitions`, owned or required.

@@ -52,10 +52,16 @@ impl Meta {
 
 /// What opm says about a document that is no object, with an arrow behind what it could not use.
 fn no_object(value: &Value, form: Form) -> String {
-    let mut text = String::new();
-    // What was YAML comes from an encoder that escapes HTML.
-    let dialect = if form == Form::Json { Dialect::Catalog } else { Dialect::Manifest };
-    append_json(&mut text, value, dialect);
+    let text = match form {
+        // As it was written.
+        Form::Json => value.to_string(),
+        // What was YAML comes from an encoder that escapes HTML.
+        Form::Yaml => {
+            let mut text = String::new();
+            append_json(&mut text, value, Dialect::Manifest);
+            text
+        }
+    };
     let (kind, offset) = match value {
         Value::Array(_) => ("array", 1),
         Value::String(_) => ("string", text.len()),

@@ -45,7 +45,8 @@ pub struct Package {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Icon {
-    pub data: Vec<u8>,
+    /// `None` where a catalog does not have it, which is not the same as empty.
+    pub data: Option<Vec<u8>>,
     pub media_type: String,
 }
 
@@ -249,10 +250,9 @@ impl<'v> Fields<'v> {
     pub(crate) fn get(&self, name: &str) -> &'v Value {
         static NULL: Value = Value::Null;
         let Some(fields) = self.0 else { return &NULL };
-        fields
-            .get(name)
-            .or_else(|| fields.iter().rfind(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
-            .unwrap_or(&NULL)
+        // The keys are sorted, and so they are for upstream's decoder; a null sets nothing.
+        let is_it = |(key, value): &(&String, &Value)| key.eq_ignore_ascii_case(name) && !value.is_null();
+        fields.iter().rfind(is_it).map_or(&NULL, |(_, value)| value)
     }
 
     pub(crate) fn text(&self, name: &str) -> String {
@@ -282,9 +282,11 @@ impl Package {
 }
 
 pub(crate) fn decode_icon(icon: &Fields) -> Icon {
-    let text = icon.text("base64data").replace(['\n', '\r'], "");
-    let data = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
-    Icon { data, media_type: icon.text("mediatype") }
+    let decode = |text: &str| {
+        let text = text.replace(['\n', '\r'], "");
+        base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default()
+    };
+    Icon { data: icon.get("base64data").as_str().map(decode), media_type: icon.text("mediatype") }
 }
 
 impl Channel {

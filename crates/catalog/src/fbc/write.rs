@@ -203,7 +203,13 @@ pub(super) fn package_json(package: &Package) -> String {
     if let Some(icon) = &package.icon {
         writer.key("icon");
         writer.object(|writer| {
-            writer.text("base64data", &base64::engine::general_purpose::STANDARD.encode(&icon.data));
+            match &icon.data {
+                Some(data) => writer.text("base64data", &base64::engine::general_purpose::STANDARD.encode(data)),
+                None => {
+                    writer.key("base64data");
+                    writer.out.push_str("null");
+                }
+            }
             writer.text("mediatype", &icon.media_type);
         });
     }

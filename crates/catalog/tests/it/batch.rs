@@ -2,7 +2,7 @@
 //! judged at a time.
 //!
 //! `CATALOG_CASES` sets how many there are (a few dozen otherwise; thousands take minutes), `CATALOG_SEED` which,
-//! `CATALOG_CASE` runs only one.
+//! `CATALOG_CASE` runs only one. `cargo xtask beside-opm` runs thousands of each.
 
 use std::process::{Command, Output};
 use std::sync::Mutex;
@@ -15,6 +15,8 @@ use rand::rngs::StdRng;
 const SHOWN: usize = 8;
 /// opm iterates over maps in random order; so often it is asked again when it says something else than we do.
 const RANDOM_ORDERS: usize = 12;
+/// Whoever waits for more cases than this is told now and then how far it is.
+const TOLD_EVERY: usize = 500;
 
 /// What a comparison came to.
 pub enum Verdict {
@@ -60,6 +62,10 @@ pub fn run(what: &str, default: u64, judge: impl Fn(&mut StdRng) -> Verdict + Sy
                         Verdict::Accepted => tally.accepted += 1,
                         Verdict::Refused => tally.refused += 1,
                         Verdict::Different(how) => tally.different.push((case, how)),
+                    }
+                    let done = tally.accepted + tally.refused + tally.different.len();
+                    if done.is_multiple_of(TOLD_EVERY) {
+                        eprintln!("{what}: {done} of {count}, {} different", tally.different.len());
                     }
                 }
             });

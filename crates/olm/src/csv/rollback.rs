@@ -19,6 +19,7 @@ use crate::{before, install_plan};
 const ROLLED_BACK: &str = "bailiwick.dev/rolled-back-to";
 /// On the same: the plan by which it was installed.
 const FAILED_PLAN: &str = "bailiwick.dev/failed-install-plan";
+pub(crate) const ROLLBACK_ANNOTATIONS: [&str; 2] = [ROLLED_BACK, FAILED_PLAN];
 /// What the message of a version that failed goes on with.
 const SUFFIX: &str = "; rolled back to ";
 

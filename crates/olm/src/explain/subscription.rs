@@ -24,10 +24,10 @@ pub(super) struct Facts {
 impl Facts {
     pub fn explain(&self) -> Explanation {
         if is_deleting(&self.object) {
-            return self.new(Standing::UnderWay, "is being deleted");
+            return self.say(Standing::UnderWay, "is being deleted");
         }
         if self.object.data.pointer("/status/catalogHealth").is_none() {
-            return self.new(Standing::UnderWay, "has not been looked at yet").because(
+            return self.say(Standing::UnderWay, "has not been looked at yet").because(
                 "it was made just now, or nothing looks after Subscriptions there (`bailiwick serve --with olm`)",
             );
         }
@@ -47,15 +47,15 @@ impl Facts {
         text(&self.object.data, &format!("/spec/{field}"))
     }
 
-    fn new(&self, standing: Standing, what: &str) -> Explanation {
+    fn say(&self, standing: Standing, what: &str) -> Explanation {
         Explanation::new(standing, format!("Subscription {}/{} {what}", self.namespace(), self.object.name_any()))
     }
 
     /// It needs somebody.
     fn stuck(&self) -> Explanation {
         match self.status("installedCSV") {
-            "" => self.new(Standing::Stuck, "is not installed"),
-            installed => self.new(Standing::Stuck, &format!("stays at {installed}")),
+            "" => self.say(Standing::Stuck, "is not installed"),
+            installed => self.say(Standing::Stuck, &format!("stays at {installed}")),
         }
     }
 
@@ -93,7 +93,7 @@ impl Facts {
         let own = self.plans.iter().find(|plan| plan.name_any() == name);
         let Some(plan) = own.filter(|plan| text(&plan.data, "/status/phase") != "Complete") else {
             let other = self.plans.iter().find(|plan| install_plan::is_under_way(plan))?;
-            let told = self.new(Standing::UnderWay, "waits for its turn");
+            let told = self.say(Standing::UnderWay, "waits for its turn");
             let told = told.because(format!("InstallPlan {} of this namespace is being carried out", other.name_any()));
             return Some(told.because(install_plan::message(other)));
         };
@@ -122,7 +122,7 @@ impl Facts {
                 }
             }
             _ if message.is_empty() => {
-                self.new(Standing::UnderWay, "is being installed").because(format!("InstallPlan {name} is carried out"))
+                self.say(Standing::UnderWay, "is being installed").because(format!("InstallPlan {name} is carried out"))
             }
             _ => {
                 let told = self.stuck().because(format!("InstallPlan {name} for {bundles} waits")).because(message);
@@ -150,13 +150,13 @@ impl Facts {
             current => current,
         };
         if name.is_empty() {
-            let told = self.new(Standing::UnderWay, "is being resolved");
+            let told = self.say(Standing::UnderWay, "is being resolved");
             return Some(
                 told.because("nothing was chosen yet; another Subscription of the namespace may be in the way"),
             );
         }
         let Some(csv) = self.versions.iter().find(|csv| csv.name_any() == name && !is_copied(csv)) else {
-            let told = self.new(Standing::Stuck, "is not installed any more");
+            let told = self.say(Standing::Stuck, "is not installed any more");
             return Some(
                 told.because(format!("ClusterServiceVersion {name} was removed, which uninstalls the operator"))
                     .hint("delete the Subscription, and make it again to install the operator again"),
@@ -165,15 +165,15 @@ impl Facts {
         let (phase, reason) = (text(&csv.data, "/status/phase"), text(&csv.data, "/status/reason"));
         let what = format!("ClusterServiceVersion {name} is {phase} ({reason})");
         let message = text(&csv.data, "/status/message");
-        let under_way = || self.new(Standing::UnderWay, "is being installed").because(what.clone()).because(message);
+        let under_way = || self.say(Standing::UnderWay, "is being installed").because(what.clone()).because(message);
         let stuck = || {
-            let told = self.new(Standing::Stuck, "is not installed").because(what.clone());
+            let told = self.say(Standing::Stuck, "is not installed").because(what.clone());
             told.because(message)
         };
         Some(match (phase, reason) {
             ("Succeeded", _) => return None,
             ("Installing", NOT_SERVED) => {
-                let told = self.new(Standing::Stuck, &format!("has installed {name}, which nothing runs"));
+                let told = self.say(Standing::Stuck, &format!("has installed {name}, which nothing runs"));
                 let annotate = |annotation: &str| {
                     let group = self.groups.first().map(ResourceExt::name_any).unwrap_or_default();
                     format!("kubectl annotate operatorgroup {group} -n {} {annotation}", self.namespace())
@@ -215,7 +215,7 @@ impl Facts {
     /// Everything is well; whether there is something newer that it does not get to.
     fn settled(&self) -> Explanation {
         let installed = self.status("installedCSV");
-        let told = self.new(Standing::Done, &format!("has installed {installed}, as it should"));
+        let told = self.say(Standing::Done, &format!("has installed {installed}, as it should"));
         let manifest = self.manifest.as_ref();
         let wanted = match self.spec("channel") {
             "" => manifest.map(|it| text(&it.data, "/status/defaultChannel")).unwrap_or_default(),

@@ -37,7 +37,7 @@ pub fn print_package(blob: &PackageBlob) -> anyhow::Result<()> {
             let data = read("icon", path)?;
             let media_type = image_type(&data)
                 .ok_or_else(|| anyhow!("{}: detected invalid type \"\": not an image", path.display()))?;
-            Some(Icon { data, media_type: media_type.to_owned() })
+            Some(Icon { data: Some(data), media_type: media_type.to_owned() })
         }
     };
     let description = match blob.description {
