@@ -117,9 +117,10 @@ async fn a_gateways_plan_is_watched_told_and_gone_with_it(world: &World) -> Resu
     world.bed.edit_zone("claims.com", RIGHT, WRONG)?;
     let object = world.rescan(&checks, "gateway-edge", 6).await?;
     assert_eq!(condition(&object, "Healthy").1, "Broken");
-    // It is as broken as before, also for a controller that starts then.
+    // It is as broken as before, also for a controller that starts then; and it is the same object.
     world.restart().await;
-    world.rescan(&checks, "gateway-edge", 6).await?;
+    let later = world.rescan(&checks, "gateway-edge", 6).await?;
+    assert_eq!(later.metadata.uid, object.metadata.uid);
     let about = "Gateway edge".to_owned();
     let note = "the Gateway edge: everything is as planned, for everybody".to_owned();
     assert_eq!(told(world, "gated", "PlanFulfilled").await?, [(about.clone(), note)]);

@@ -18,6 +18,7 @@ use ring::digest;
 use serde_json::{Value, json};
 
 use super::domain::ANNOUNCE_AGAIN;
+use super::gateways::CLAIMS_WAIT;
 use super::{Context, RESCAN_ANNOTATION};
 use crate::Error;
 use crate::check_status::{CheckSpec, CheckStatus, Owned, Story};
@@ -77,6 +78,9 @@ impl Context {
         let spec: CheckSpec = serde_json::from_value(object.data["spec"].clone()).unwrap_or_default();
         // What could not be told the last time comes first.
         let status = self.announce_check(key, &object, status).await?;
+        if spec.repeats().is_some() && !self.knows_claims(&self.hosts_meant(key, &object, &spec).await?, key).await? {
+            return Ok(Outcome::After(CLAIMS_WAIT));
+        }
         if let Some(ended) = status.completion_time {
             if spec.repeats().is_none() {
                 return self.remove_in_time(key, &object, &spec, ended).await;
@@ -127,6 +131,16 @@ impl Context {
         }
         let run = self.run_check(key, &spec, &mut check).await;
         self.finish(key, &object, &spec, status.before_run(start), run).await
+    }
+
+    /// The hosts that a check is to be about, claimed or not.
+    async fn hosts_meant(&self, key: &Key, object: &DynamicObject, spec: &CheckSpec) -> Result<Vec<Host>, Error> {
+        let check: Result<Check, _> = serde_json::from_value(object.data["spec"].clone());
+        let mut hosts = check.map(|check| hosts_of(&check)).unwrap_or_default();
+        if let Some(gateway) = &spec.gateway {
+            hosts.extend(service::hosts(&self.service(key, gateway).await?));
+        }
+        Ok(hosts)
     }
 
     /// When a check that was run is due again.
@@ -198,11 +212,6 @@ impl Context {
         let word = if outcome.is_ok() { "succeeded" } else { "failed" };
         self.options.metrics.checked(tool, word, begin.elapsed().as_secs_f64());
         Run { outcome, service, owned }
-    }
-
-    /// Whether a host is in a Domain of this namespace.
-    fn is_claimed(&self, host: &Host, beside: &Key) -> bool {
-        !self.index().claims_above(&host.base, beside).is_empty()
     }
 
     /// Whether a check may be repeated: nobody's names are looked at again and again but those that its namespace claims.

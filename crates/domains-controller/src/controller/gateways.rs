@@ -1,8 +1,11 @@
 //! Gateways whose hosts are in a Domain of their namespace have a DomainCheck of their own, which plans their records and looks
 //! again and again whether they are live. It belongs to the Gateway and goes with it.
 
+use std::time::Duration;
+
 use bailiwick_controllers::work_queue::Outcome;
-use bailiwick_domains::plan::service;
+use bailiwick_domains::name::{DomainName, Subject};
+use bailiwick_domains::plan::{Host, service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams, Preconditions};
 use kube::core::TypeMeta;
@@ -11,13 +14,16 @@ use serde_json::{Value, json};
 
 use super::Context;
 use crate::Error;
-use crate::definition::{GATEWAY_GROUP, checks, gateways, routes};
+use crate::definition::{GATEWAY_GROUP, checks, domains, gateways, routes};
 use crate::index::Key;
 
 /// What the names of such checks begin with.
 const PREFIX: &str = "gateway-";
 /// How often the plan is looked at when it is fulfilled.
 const REPEAT_SECONDS: u32 = 3_600;
+
+/// Before it is looked again whether a Domain has been read.
+pub(super) const CLAIMS_WAIT: Duration = Duration::from_secs(1);
 
 /// Where a Gateway's check is.
 fn check_of(gateway: &Key) -> Key {
@@ -50,7 +56,10 @@ impl Context {
         let objects = self.service(key, &key.name).await?;
         let gateway = objects.first();
         let hosts = service::hosts(&objects);
-        let is_claimed = hosts.iter().any(|host| !self.index().claims_above(&host.base, key).is_empty());
+        if !self.knows_claims(&hosts, key).await? {
+            return Ok(Outcome::After(CLAIMS_WAIT));
+        }
+        let is_claimed = hosts.iter().any(|host| self.is_claimed(host, key));
         let uid = gateway.filter(|_| is_claimed).and_then(|gateway| gateway.pointer("/metadata/uid")?.as_str());
         let found = self.read(&checks(), &own).await?;
         match (uid, found) {
@@ -66,6 +75,29 @@ impl Context {
             (None, None) => {}
         }
         Ok(Outcome::Done)
+    }
+
+    /// Whether a host is in a Domain of this namespace.
+    pub(super) fn is_claimed(&self, host: &Host, beside: &Key) -> bool {
+        !self.index().claims_above(&host.base, beside).is_empty()
+    }
+
+    /// Whether all claims to hosts in this namespace are known. Just after a start some objects have not been read yet, and
+    /// nothing must be taken for unclaimed by that.
+    pub(super) async fn knows_claims(&self, hosts: &[Host], beside: &Key) -> Result<bool, Error> {
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client(&beside.plane), &beside.namespace, &domains());
+        for host in hosts.iter().filter(|host| !self.is_claimed(host, beside)) {
+            let above = std::iter::successors(Some(host.base.clone()), DomainName::parent);
+            // Names that nobody can claim are in no Domain, whatever an object says.
+            for name in above.filter(|name| Subject::parse(name.as_str()).is_ok()) {
+                let claims = ListParams::default().fields(&format!("spec.name={name}")).limit(1);
+                let claims = api.list(&claims).await?.items;
+                if claims.iter().any(|claim| claim.metadata.deletion_timestamp.is_none()) {
+                    return Ok(self.is_claimed(host, beside));
+                }
+            }
+        }
+        Ok(true)
     }
 
     async fn create_check(&self, gateway: &Key, own: &Key, uid: &str) -> Result<(), Error> {
