@@ -2,6 +2,7 @@
 
 use kube::core::Status;
 
+use crate::plane::stream::Broken;
 use crate::work_queue::Failure;
 
 /// See the module.
@@ -16,6 +17,15 @@ pub(crate) enum Error {
     Changed(String),
     #[error("{0}")]
     Incomplete(String),
+}
+
+impl From<Broken> for Error {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Request(error) => Error::Request(error),
+            Broken::LineTooLong => Error::Incomplete(broken.to_string()),
+        }
+    }
 }
 
 impl Failure for Error {

@@ -1,5 +1,7 @@
 //! The control plane that an object belongs to, and the way to its API.
 
+pub mod stream;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;

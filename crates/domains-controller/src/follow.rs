@@ -1,16 +1,13 @@
 //! Follows domains and checks wherever they are: a metadata watch for each type in the root, and one stream for all projects.
 //! Only names are taken from it; whoever works on an object reads it then.
 
-use std::time::Duration;
-
 use bailiwick_controllers::plane::Plane;
+use bailiwick_controllers::plane::stream::{self, Ended};
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, TryStreamExt};
-use http::{Request, StatusCode};
-use http_body_util::BodyExt;
+use futures::{FutureExt, StreamExt};
+use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ApiResource, DynamicObject};
-use kube::client::Body;
 use kube::core::{GroupVersionKind, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
@@ -19,15 +16,6 @@ use serde::Deserialize;
 
 use crate::Error;
 use crate::definition::{GATEWAY_GROUP, GROUP};
-
-/// Where the server tells what happens in all projects.
-const PROJECTS_PATH: &str = "/projects/*/metadata?watch=true";
-/// Before an interrupted stream is asked for again.
-const RECONNECT: Duration = Duration::from_millis(500);
-/// Before a server without projects is asked again.
-const WITHOUT_PROJECTS: Duration = Duration::from_secs(600);
-/// The longest line taken: metadata has a limit on the server, and this is far above it.
-const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// What is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,58 +103,19 @@ struct Object {
 
 /// Follows all types in all projects, for ever.
 pub(crate) async fn projects(client: &Client, observer: &impl Observer) {
-    let mut revision = None;
+    let mut revision: Option<String> = None;
     loop {
-        let wait = match follow_once(client, &mut revision, observer).await {
-            Ok(Ended::Interrupted) => RECONNECT,
-            Ok(Ended::NoProjects) => WITHOUT_PROJECTS,
-            Err(error) => {
-                tracing::debug!(%error, "the stream of projects was interrupted");
-                RECONNECT
+        let from = revision.clone();
+        let mut ended = stream::read(client, from.as_deref(), |line| take(line, &mut revision, observer)).await;
+        if let Ok(Ended::Refused(status)) = ended {
+            revision = None;
+            if status == StatusCode::FORBIDDEN {
+                // Whoever runs us has given us the root alone.
+                ended = Ok(Ended::NoProjects);
             }
-        };
-        tokio::time::sleep(wait).await;
-    }
-}
-
-/// How a stream ended.
-enum Ended {
-    Interrupted,
-    /// The server has none.
-    NoProjects,
-}
-
-async fn follow_once(client: &Client, revision: &mut Option<String>, observer: &impl Observer) -> Result<Ended, Error> {
-    let path = match &revision {
-        Some(revision) => format!("{PROJECTS_PATH}&resourceVersion={revision}"),
-        None => PROJECTS_PATH.to_owned(),
-    };
-    let request = Request::get(path).body(Body::empty()).map_err(kube::Error::HttpError)?;
-    let response = client.send(request).await?;
-    match response.status() {
-        StatusCode::OK => {}
-        StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => return Ok(Ended::NoProjects),
-        status => {
-            *revision = None;
-            return Err(Error::Stream(format!("{PROJECTS_PATH}: {status}")));
         }
+        stream::rest(ended).await;
     }
-    let mut frames = response.into_body().into_data_stream();
-    let mut buffer: Vec<u8> = Vec::new();
-    while let Some(frame) = frames.try_next().await? {
-        buffer.extend_from_slice(&frame);
-        let mut start = 0;
-        while let Some(end) = buffer.iter().skip(start).position(|byte| *byte == b'\n') {
-            let line = buffer.get(start..start + end).unwrap_or_default();
-            start += end + 1;
-            take(line, revision, observer)?;
-        }
-        buffer.drain(..start);
-        if buffer.len() > LINE_BYTES_MAX {
-            return Err(Error::Stream("a line of the stream is too long".to_owned()));
-        }
-    }
-    Ok(Ended::Interrupted)
 }
 
 /// Whether a line can be about our types, or about the stream itself; most are not, and are not parsed.

@@ -75,6 +75,16 @@ pub enum Error {
     AgentThere(String),
 }
 
+impl From<bailiwick_controllers::plane::stream::Broken> for Error {
+    fn from(broken: bailiwick_controllers::plane::stream::Broken) -> Self {
+        use bailiwick_controllers::plane::stream::Broken;
+        match broken {
+            Broken::Request(error) => Self::Api(error),
+            Broken::LineTooLong => Self::Stream(broken.to_string()),
+        }
+    }
+}
+
 impl bailiwick_controllers::work_queue::Failure for Error {
     fn is_routine(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found())

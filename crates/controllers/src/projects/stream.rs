@@ -2,13 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::TryStreamExt;
-use http::{Request, StatusCode};
-use http_body_util::BodyExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::client::Body;
 use kube::core::ApiResource;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,15 +14,7 @@ use crate::discovery::{ResourceType, Scope};
 use crate::error::Error;
 use crate::header::Header;
 use crate::plane::Plane;
-
-/// Where the server tells it.
-const PATH: &str = "/projects/*/metadata?watch=true";
-/// Before an interrupted stream is asked for again.
-const RECONNECT: Duration = Duration::from_millis(500);
-/// Before a server without projects is asked again.
-const WITHOUT_PROJECTS: Duration = Duration::from_secs(600);
-/// The longest line taken: metadata has a limit on the server, and this is far above it.
-const LINE_BYTES_MAX: usize = 16 << 20;
+use crate::plane::stream::{self, Ended};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,56 +80,24 @@ impl ProjectControllers {
     pub(super) async fn follow(&self, listed: watch::Sender<bool>) {
         let mut progress = Progress::default();
         loop {
-            let wait = match self.follow_once(&mut progress, &listed).await {
-                Ok(Ended::Interrupted) => RECONNECT,
-                Ok(Ended::NoProjects) => WITHOUT_PROJECTS,
-                Err(error) => {
-                    tracing::debug!(%error, "the stream of projects was interrupted");
-                    RECONNECT
-                }
-            };
-            tokio::time::sleep(wait).await;
+            let ended = self.follow_once(&mut progress, &listed).await;
+            stream::rest(ended).await;
         }
     }
 
     async fn follow_once(&self, progress: &mut Progress, listed: &watch::Sender<bool>) -> Result<Ended, Error> {
-        let path = match &progress.revision {
-            Some(revision) => format!("{PATH}&resourceVersion={revision}"),
-            None => {
-                self.restart();
-                progress.listing = None;
-                PATH.to_owned()
-            }
-        };
-        let request = Request::get(path).body(Body::empty()).map_err(kube::Error::HttpError)?;
-        let response = self.root.send(request).await?;
-        match response.status() {
-            StatusCode::OK => {}
-            StatusCode::NOT_FOUND => {
-                listed.send_replace(true);
-                return Ok(Ended::NoProjects);
-            }
-            status => {
-                progress.revision = None;
-                return Err(Error::Incomplete(format!("{PATH}: {status}")));
-            }
+        let revision = progress.revision.clone();
+        if revision.is_none() {
+            self.restart();
+            progress.listing = None;
         }
-        let mut frames = response.into_body().into_data_stream();
-        let mut buffer: Vec<u8> = Vec::new();
-        while let Some(frame) = frames.try_next().await? {
-            buffer.extend_from_slice(&frame);
-            let mut start = 0;
-            while let Some(end) = buffer.iter().skip(start).position(|byte| *byte == b'\n') {
-                let line = buffer.get(start..start + end).unwrap_or_default();
-                start += end + 1;
-                self.line(line, progress, listed)?;
-            }
-            buffer.drain(..start);
-            if buffer.len() > LINE_BYTES_MAX {
-                return Err(Error::Incomplete("a line of the stream is too long".to_owned()));
-            }
+        let ended = stream::read(&self.root, revision.as_deref(), |line| self.line(line, progress, listed)).await;
+        match &ended {
+            Ok(Ended::NoProjects) => drop(listed.send_replace(true)),
+            Ok(Ended::Refused(_)) => progress.revision = None,
+            _ => {}
         }
-        Ok(Ended::Interrupted)
+        ended
     }
 
     fn line(&self, line: &[u8], progress: &mut Progress, listed: &watch::Sender<bool>) -> Result<(), Error> {
@@ -190,13 +145,6 @@ impl ProjectControllers {
             self.listed(&plane, &all);
         }
     }
-}
-
-/// How a stream ended.
-enum Ended {
-    Interrupted,
-    /// The server has none.
-    NoProjects,
 }
 
 impl Progress {
