@@ -128,8 +128,20 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         running.url,
         running.kubeconfig.display()
     );
-    running
-        .until_signal()
-        .await
-        .map_err(|reason| anyhow::anyhow!("the store failed and the process ends so that it can recover: {reason}"))
+    let release = tokio::spawn(release_what_the_start_needed());
+    let ended = running.until_signal().await;
+    release.abort();
+    ended.map_err(|reason| anyhow::anyhow!("the store failed and the process ends so that it can recover: {reason}"))
+}
+
+/// Controllers have settled by then, and a test that starts and stops a server does not wait for it.
+const START_IS_OVER: Duration = Duration::from_secs(2);
+
+/// Most of the program is resident after a start and not used again.
+async fn release_what_the_start_needed() {
+    tokio::time::sleep(START_IS_OVER).await;
+    match bailiwick_residency::release_program() {
+        Ok(bytes) => tracing::debug!(bytes, "pages of the program given back"),
+        Err(error) => tracing::debug!(%error, "pages of the program stay resident"),
+    }
 }
