@@ -113,7 +113,8 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn start_peer(controllers: Controllers) -> Result<servers::Running> {
+/// Starts upstream's server, with kube-controller-manager where controllers run.
+pub(crate) fn start_peer(controllers: Controllers) -> Result<servers::Running> {
     match controllers {
         Controllers::Off => servers::start_kube_apiserver(),
         Controllers::Run => servers::start_kubernetes(servers::Pace::Default),

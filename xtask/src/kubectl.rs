@@ -10,8 +10,9 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
+use crate::conformance::case::Controllers;
 use crate::conformance::servers::{self, Running};
-use crate::conformance::{Outcome, report};
+use crate::conformance::{Outcome, report, start_peer};
 use crate::tools::{repository_root, require};
 use script::{Output, Script};
 
@@ -55,13 +56,16 @@ pub fn compare(args: &Args) -> Result<Vec<Outcome>> {
         Some(path) => path.clone(),
         None => servers::build_bailiwick()?,
     };
-    let server = servers::start_bailiwick(&binary)?;
     let mut recordings = BTreeMap::new();
     for version in VERSIONS {
         recordings.insert(version, read_recording(version)?);
     }
     let scripts = script::load(&directory().join("scripts.yaml"))?;
-    let outcomes = run_all(&server, &scripts, &args.filter)?.into_iter().map(|(version, script, outputs)| {
+    let start = |controllers| match controllers {
+        Controllers::Off => servers::start_bailiwick(&binary),
+        Controllers::Run => servers::start_control_plane(&binary, &[]),
+    };
+    let outcomes = run_all(start, &scripts, &args.filter)?.into_iter().map(|(version, script, outputs)| {
         let recorded = recordings.get(version).and_then(|recording| recording.get(&script.name));
         Outcome { name: format!("{version}: {}", script.name), problems: judge(script, recorded, outputs) }
     });
@@ -99,15 +103,31 @@ fn judge(script: &Script, recorded: Option<&Vec<Output>>, outputs: Result<Vec<Ou
 
 type Ran<'a> = (&'static str, &'a Script, Result<Vec<Output>>);
 
-/// Every script with every version, in order of version and script.
-fn run_all<'a>(server: &Running, scripts: &'a [Script], filter: &str) -> Result<Vec<Ran<'a>>> {
-    let mut work = Vec::new();
-    for version in VERSIONS {
-        let program = require(version)?;
-        for script in scripts.iter().filter(|script| format!("{version}: {}", script.name).contains(filter)) {
-            work.push((version, program.clone(), script));
+/// Every script with every version, in order of version and script, those that need controllers last. A server is started
+/// for each kind that there are scripts for.
+fn run_all<'a>(
+    start: impl Fn(Controllers) -> Result<Running>,
+    scripts: &'a [Script],
+    filter: &str,
+) -> Result<Vec<Ran<'a>>> {
+    let mut ran = Vec::new();
+    for controllers in [Controllers::Off, Controllers::Run] {
+        let mut work = Vec::new();
+        for version in VERSIONS {
+            let program = require(version)?;
+            let selected = |script: &&Script| {
+                script.controllers == controllers && format!("{version}: {}", script.name).contains(filter)
+            };
+            work.extend(scripts.iter().filter(selected).map(|script| (version, program.clone(), script)));
+        }
+        if !work.is_empty() {
+            ran.extend(run_on(&start(controllers)?, &work));
         }
     }
+    Ok(ran)
+}
+
+fn run_on<'a>(server: &Running, work: &[(&'static str, PathBuf, &'a Script)]) -> Vec<Ran<'a>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(work.len()));
     std::thread::scope(|scope| {
@@ -124,7 +144,7 @@ fn run_all<'a>(server: &Running, scripts: &'a [Script], filter: &str) -> Result<
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(index, _)| *index);
-    Ok(done.into_iter().map(|(_, ran)| ran).collect())
+    done.into_iter().map(|(_, ran)| ran).collect()
 }
 
 fn directory() -> PathBuf {
@@ -140,7 +160,6 @@ fn read_recording(version: &str) -> Result<Recording> {
 }
 
 fn record(args: &Args) -> Result<()> {
-    let server = servers::start_kube_apiserver()?;
     let scripts = script::load(&directory().join("scripts.yaml"))?;
     // With a filter, what it leaves out keeps its recording.
     let mut recordings: BTreeMap<&str, Recording> = BTreeMap::new();
@@ -149,7 +168,7 @@ fn record(args: &Args) -> Result<()> {
         recording.retain(|name, _| scripts.iter().any(|script| script.name == *name));
         recordings.insert(version, recording);
     }
-    for (version, script, outputs) in run_all(&server, &scripts, &args.filter)? {
+    for (version, script, outputs) in run_all(start_peer, &scripts, &args.filter)? {
         let outputs = outputs.with_context(|| format!("{version}: {}", script.name))?;
         recordings.entry(version).or_default().insert(script.name.clone(), outputs);
     }

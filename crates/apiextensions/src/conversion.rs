@@ -9,7 +9,7 @@ use std::time::Duration;
 use bailiwick_machinery::GroupVersion;
 use bailiwick_machinery::custom::{Converted, Converter};
 use bailiwick_machinery::object;
-use bailiwick_machinery::status::ApiError;
+use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::validation::metadata::{validate_annotations, validate_labels};
 use bailiwick_schema::field::Path;
 use bailiwick_webhook::services::ServiceResolver;
@@ -54,60 +54,90 @@ struct WebhookConverter {
 }
 
 impl Converter for WebhookConverter {
-    fn convert<'a>(&'a self, objects: Vec<Value>, to: &'a GroupVersion) -> Converted<'a> {
+    fn convert<'a>(&'a self, mut objects: Vec<Value>, to: &'a GroupVersion) -> Converted<'a> {
         Box::pin(async move {
-            let from = objects.first().map(kind_text).unwrap_or_default();
-            self.review(objects, to).await.map_err(|reason| match reason {
-                Failure::Call(reason) => failed(format!("conversion webhook for {from} failed: {reason}")),
-                Failure::Answer(reason) => failed(format!("conversion webhook for {from} returned {reason}")),
-            })
+            let target = to.to_string();
+            let waiting: Vec<usize> =
+                (0..objects.len()).filter(|at| object::str_at(&objects[*at], &["apiVersion"]) != target).collect();
+            let sent: Vec<&Value> = waiting.iter().map(|at| &objects[*at]).collect();
+            for (at, converted) in waiting.iter().zip(self.convert_all(&sent, &target).await?) {
+                objects[*at] = converted;
+            }
+            Ok(objects)
         })
     }
 }
 
 enum Failure {
+    /// The webhook did not convert.
     Call(String),
+    /// What it gives for the objects cannot be them.
     Answer(String),
+    /// It gives null for an object.
+    Null,
 }
 
-fn failed(message: String) -> ApiError {
-    ApiError::new(500, "", message)
+impl Failure {
+    fn of(self, asked: &[&Value]) -> ApiError {
+        let from = asked.first().map(|object| kind_text(object)).unwrap_or_default();
+        let message = match self {
+            Self::Call(reason) => format!("conversion webhook for {from} failed: {reason}"),
+            Self::Answer(reason) => format!("conversion webhook for {from} returned {reason}"),
+            // All that upstream says.
+            Self::Null => "unexpected end of JSON input".to_owned(),
+        };
+        ApiError::new(500, "", message)
+    }
 }
 
 impl WebhookConverter {
-    async fn review(&self, mut objects: Vec<Value>, to: &GroupVersion) -> Result<Vec<Value>, Failure> {
+    /// The objects in the version `target`, in their order. A webhook that confuses several objects is asked for one after
+    /// another, which is all that upstream ever does.
+    async fn convert_all(&self, objects: &[&Value], target: &str) -> ApiResult<Vec<Value>> {
+        if objects.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.review(objects, target).await {
+            Err(Failure::Answer(_) | Failure::Null) if objects.len() > 1 => {
+                let mut converted = Vec::with_capacity(objects.len());
+                for object in objects {
+                    let one = std::slice::from_ref(object);
+                    converted.extend(self.review(one, target).await.map_err(|failure| failure.of(one))?);
+                }
+                Ok(converted)
+            }
+            answered => answered.map_err(|failure| failure.of(objects)),
+        }
+    }
+
+    async fn review(&self, objects: &[&Value], target: &str) -> Result<Vec<Value>, Failure> {
         let known = |version: &&String| matches!(version.as_str(), "v1" | "v1beta1");
         let version = self.review_versions.iter().find(known);
         let version = version.ok_or_else(|| Failure::Call("no supported conversion review versions".into()))?;
-        let target = to.to_string();
-        let waiting: Vec<usize> =
-            (0..objects.len()).filter(|at| object::str_at(&objects[*at], &["apiVersion"]) != target).collect();
-        if waiting.is_empty() {
-            return Ok(objects);
-        }
         let uid = uuid::Uuid::new_v4().to_string();
-        let sent: Vec<&Value> = waiting.iter().map(|at| &objects[*at]).collect();
         let review = json!({
             "kind": "ConversionReview", "apiVersion": format!("apiextensions.k8s.io/{version}"),
-            "request": {"uid": uid, "desiredAPIVersion": target, "objects": sent},
+            "request": {"uid": uid, "desiredAPIVersion": target, "objects": objects},
         });
-        let webhook = self.webhook.connection().await.map_err(|error| Failure::Call(error.to_string()))?;
-        let answer = webhook.call(&review).await.map_err(|error| Failure::Call(error.to_string()))?;
-        let converted = converted_objects(version, &uid, answer).map_err(Failure::Call)?;
-        if converted.len() != waiting.len() {
-            return Err(Failure::Answer(format!("{} objects, expected {}", converted.len(), waiting.len())));
+        let answer = self.ask(&review).await.map_err(Failure::Call)?;
+        let mut converted = converted_objects(version, &uid, answer).map_err(Failure::Call)?;
+        if converted.len() != objects.len() {
+            return Err(Failure::Answer(format!("{} objects, expected {}", converted.len(), objects.len())));
         }
-        let single = objects.len() == 1;
-        for (index, (at, mut converted)) in waiting.into_iter().zip(converted).enumerate() {
-            restore(&objects[at], &mut converted, &target).map_err(|fault| {
-                Failure::Answer(match single {
-                    true => fault.of_one(),
-                    false => fault.in_list(index),
-                })
-            })?;
-            objects[at] = converted;
+        for (original, converted) in objects.iter().zip(&mut converted) {
+            if converted.is_null() {
+                return Err(Failure::Null);
+            }
+            restore(original, converted, target).map_err(|fault| Failure::Answer(fault.to_string()))?;
         }
-        Ok(objects)
+        Ok(converted)
+    }
+
+    async fn ask(&self, review: &Value) -> Result<Value, String> {
+        let webhook = self.webhook.connection().await.map_err(|error| error.to_string())?;
+        let review = serde_json::to_vec(review).map_err(|error| error.to_string())?;
+        let answer = webhook.post(review, TIMEOUT).await.map_err(|error| error.to_string())?;
+        answer.object().map_err(|unreadable| unreadable.reason)
     }
 }
 
@@ -119,6 +149,7 @@ fn kind_text(object: &Value) -> String {
 /// The objects of a review that says it succeeded and answers the question that was asked.
 fn converted_objects(version: &str, uid: &str, mut review: Value) -> Result<Vec<Value>, String> {
     let strict = version == "v1";
+    check_type(version, &review)?;
     let expected = format!("apiextensions.k8s.io/{version}, Kind=ConversionReview");
     if strict && kind_text(&review) != expected {
         return Err(format!("expected webhook response of {expected}, got {}", kind_text(&review)));
@@ -147,35 +178,34 @@ fn converted_objects(version: &str, uid: &str, mut review: Value) -> Result<Vec<
     }
 }
 
-/// What is wrong with an object that came back, by what upstream says in front of it.
-#[derive(Debug, PartialEq)]
-enum Fault {
-    /// It is of another type than asked for.
-    Type(String),
-    /// It is another object.
-    Identity(String),
-    Metadata(String),
+/// What says to be something else cannot be read as a review. What does not say is taken for one.
+fn check_type(version: &str, review: &Value) -> Result<(), String> {
+    let (api_version, kind) = (object::str_at(review, &["apiVersion"]), object::str_at(review, &["kind"]));
+    if api_version.is_empty() || kind.is_empty() {
+        return Ok(());
+    }
+    match (api_version.strip_prefix("apiextensions.k8s.io/"), kind) {
+        (Some(found), "ConversionReview") if found == version => Ok(()),
+        (Some(found @ ("v1" | "v1beta1")), "ConversionReview") => {
+            Err(format!("converting ({found}.ConversionReview) to ({version}.ConversionReview): unknown conversion"))
+        }
+        _ => Err(format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )),
+    }
 }
 
-impl Fault {
-    /// As it is said of the only object of a request.
-    fn of_one(self) -> String {
-        match self {
-            Self::Type(reason) => format!("invalid object at index 0: {reason}"),
-            Self::Identity(reason) => format!("invalid object: {reason}"),
-            Self::Metadata(reason) => format!("invalid metadata: {reason}"),
-        }
-    }
-
-    /// As it is said of one of several objects.
-    fn in_list(self, index: usize) -> String {
-        match self {
-            Self::Type(reason) | Self::Identity(reason) => {
-                format!("invalid converted object at index {index}: {reason}")
-            }
-            Self::Metadata(reason) => format!("invalid metadata in object at index {index}: {reason}"),
-        }
-    }
+/// What is wrong with an object that came back, by what upstream says in front of it.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum Fault {
+    /// It is of another type than asked for.
+    #[error("invalid object at index 0: {0}")]
+    Type(String),
+    /// It is another object.
+    #[error("invalid object: {0}")]
+    Identity(String),
+    #[error("invalid metadata: {0}")]
+    Metadata(String),
 }
 
 /// Checks that an object is still itself and gives it back its metadata.
@@ -295,38 +325,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_of_one_object_and_of_several_as_upstream_says_it() {
+    fn what_is_wrong_is_said_as_upstream_says_it() {
         let fault = |change: &dyn Fn(&mut Value)| {
             let mut converted = object("a");
             converted["apiVersion"] = "g/v2".into();
             change(&mut converted);
-            let refused = || restore(&object("a"), &mut converted.clone(), "g/v2").expect_err("refused");
-            (refused().of_one(), refused().in_list(3))
+            restore(&object("a"), &mut converted, "g/v2").expect_err("refused").to_string()
         };
-        let texts = |one: &str, in_list: &str| (one.to_owned(), in_list.to_owned());
         assert_eq!(
             fault(&|converted| converted["apiVersion"] = "g/v3".into()),
-            texts(
-                "invalid object at index 0: invalid groupVersion (expected g/v2, received g/v3)",
-                "invalid converted object at index 3: invalid groupVersion (expected g/v2, received g/v3)",
-            ),
+            "invalid object at index 0: invalid groupVersion (expected g/v2, received g/v3)",
         );
         assert_eq!(
             fault(&|converted| converted["metadata"]["uid"] = "w".into()),
-            texts(
-                "invalid object: must have the same UID: u != w",
-                "invalid converted object at index 3: must have the same UID: u != w",
-            ),
+            "invalid object: must have the same UID: u != w",
         );
         assert_eq!(
             fault(&|converted| converted["metadata"]["labels"] = json!(["a"])),
-            texts(
-                "invalid metadata: invalid metadata.labels of type []interface {} in converted object",
-                "invalid metadata in object at index 3: invalid metadata.labels of type []interface {} in converted object",
-            ),
+            "invalid metadata: invalid metadata.labels of type []interface {} in converted object",
         );
-        let (one, _) = fault(&|converted| converted["metadata"]["annotations"] = json!({"a": 1}));
-        assert_eq!(one, "invalid metadata: metadata.annotations[a] must be a string, but is int64 in converted object");
+        assert_eq!(
+            fault(&|converted| converted["metadata"]["annotations"] = json!({"a": 1})),
+            "invalid metadata: metadata.annotations[a] must be a string, but is int64 in converted object",
+        );
     }
 
     #[test]
@@ -337,7 +358,7 @@ mod tests {
         converted["apiVersion"] = "g/v2".into();
         restore(&stored, &mut converted.clone(), "g/v2").expect("labels of old stay");
         converted["metadata"]["annotations"] = json!({"not a name": ""});
-        let fault = restore(&stored, &mut converted, "g/v2").expect_err("refused").of_one();
+        let fault = restore(&stored, &mut converted, "g/v2").expect_err("refused").to_string();
         assert!(fault.starts_with("invalid metadata: metadata.annotation: Invalid value: \"not a name\""), "{fault}");
     }
 }

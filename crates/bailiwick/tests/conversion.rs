@@ -23,18 +23,24 @@ struct Converter {
     webhook: Webhook,
     calls: Arc<AtomicUsize>,
     broken: Arc<AtomicBool>,
+    /// Whether it answers several objects from last to first.
+    backwards: Arc<AtomicBool>,
 }
 
 impl Converter {
     fn start() -> Self {
         let (calls, broken) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (counted, is_broken) = (calls.clone(), broken.clone());
+        let backwards = Arc::new(AtomicBool::new(false));
+        let (counted, is_broken, is_backwards) = (calls.clone(), broken.clone(), backwards.clone());
         let webhook = Webhook::start(move |asked| {
             counted.fetch_add(1, Ordering::SeqCst);
-            let answer = convert(&asked.body, is_broken.load(Ordering::SeqCst));
+            let mut answer = convert(&asked.body, is_broken.load(Ordering::SeqCst));
+            if is_backwards.load(Ordering::SeqCst) {
+                answer["response"]["convertedObjects"].as_array_mut().unwrap().reverse();
+            }
             async move { answer.into() }
         });
-        Self { webhook: webhook.unwrap(), calls, broken }
+        Self { webhook: webhook.unwrap(), calls, broken, backwards }
     }
 }
 
@@ -338,6 +344,19 @@ async fn a_failing_webhook_fails_the_request_and_loses_nothing() {
     assert_eq!(plane.boxes("v1").get("a").await.unwrap().data["spec"], json!({"size": 1}), "v1 needs no webhook");
     plane.converter.broken.store(false, Ordering::SeqCst);
     assert_eq!(plane.boxes("v2").get("a").await.unwrap().data["spec"], json!({"dimensions": {"size": 1}}));
+    plane.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_confuses_several_objects_is_asked_for_each() {
+    let plane = Plane::start().await;
+    for (name, size) in [("a", 1), ("b", 2), ("c", 3)] {
+        plane.create("v1", name, json!({"size": size})).await;
+    }
+    plane.converter.backwards.store(true, Ordering::SeqCst);
+    let listed = plane.boxes("v2").list(&ListParams::default()).await.unwrap();
+    let sizes: Vec<&Value> = listed.items.iter().map(|item| &item.data["spec"]["dimensions"]["size"]).collect();
+    assert_eq!(sizes, [1, 2, 3]);
     plane.running.stop().await;
 }
 

@@ -151,6 +151,14 @@ impl Encoder {
         encode_value(self.media, self.layout, value)
     }
 
+    /// An object that is made up for its request (a review, a token), in the negotiated form; there is no table of them.
+    pub fn made_up(&self, object: Value) -> ApiResult<Bytes> {
+        match self.shape {
+            Shape::Metadata => self.value(&partial::of_value(object, self.meta)),
+            _ => self.value(&object),
+        }
+    }
+
     /// The Scale of an object, in the negotiated form.
     pub fn scale(&self, scale: Value) -> ApiResult<Bytes> {
         match self.shape {

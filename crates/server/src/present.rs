@@ -96,7 +96,8 @@ impl Served {
         let converter = self.resource.custom.as_ref().and_then(|custom| custom.converter.as_ref());
         let (Some(converter), false) = (converter, waiting.is_empty()) else { return Ok(objects) };
         let stored = |object: &Object| {
-            let mut value = object.to_value().map_err(ApiError::internal)?;
+            // Without its revision, which upstream's webhooks are not told either.
+            let mut value = serde_json::from_slice(object.stored_json()).map_err(ApiError::internal)?;
             self.read(&mut value);
             Ok(value)
         };

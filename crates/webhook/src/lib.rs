@@ -3,6 +3,7 @@
 //! A [`Webhook`] keeps its connections open between calls. Answers are limited in size and time, redirects are not
 //! followed, and the server must be vouched for by the configured CA bundle.
 
+mod answer;
 mod backend;
 mod ca_bundle;
 mod configured;
@@ -26,6 +27,7 @@ use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+pub use answer::{RawAnswer, Unreadable};
 pub use backend::{Backend, BackendBody, CallError, RequestBody};
 pub use ca_bundle::ca_bundle_fault;
 pub use configured::{ConfiguredWebhook, ConnectError, WebhookAddress};
@@ -68,15 +70,6 @@ impl Error {
             _ => false,
         }
     }
-}
-
-/// What a server answered, whatever it is.
-#[derive(Clone, Debug)]
-pub struct RawAnswer {
-    pub status: u16,
-    /// Empty when it did not say.
-    pub content_type: String,
-    pub body: Bytes,
 }
 
 /// A webhook that can be called.

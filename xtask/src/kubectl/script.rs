@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::conformance::case::identity;
+use crate::conformance::case::{Controllers, identity};
 use crate::conformance::mask::Masker;
 
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(^|[ (])(\d+[dhms]){1,2}( ago)?($|[ )])"));
@@ -34,6 +34,9 @@ pub struct Script {
     /// Why our output differs, when that is intended.
     #[serde(default)]
     pub differs: Option<String>,
+    /// Whether the servers run their controllers.
+    #[serde(default)]
+    pub controllers: Controllers,
     /// Files in the script's directory.
     #[serde(default)]
     pub files: BTreeMap<String, String>,

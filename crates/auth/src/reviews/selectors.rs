@@ -5,6 +5,7 @@ use bailiwick_machinery::object::str_at;
 use bailiwick_machinery::selector::labels::{Operator, Requirement};
 use bailiwick_machinery::selector::{FieldSelector, LabelSelector};
 use bailiwick_machinery::validation::metadata::validate_label_name;
+use bailiwick_machinery::validation::names::label_value;
 use serde_json::Value;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,7 +76,13 @@ fn validate_requirement(requirement: &Value, kind: Kind, path: &Path) -> ErrorLi
     match kind {
         Kind::Field if key.is_empty() => errors.push(Error::required(&path.child("key"), "must be specified")),
         Kind::Field => {}
-        Kind::Label => errors.extend(validate_label_name(key, &path.child("key"))),
+        Kind::Label => {
+            errors.extend(validate_label_name(key, &path.child("key")));
+            for (index, value) in values.iter().enumerate() {
+                let path = path.child("values").index(index);
+                errors.extend(label_value(value).into_iter().map(|fault| Error::invalid(&path, value.as_str(), fault)));
+            }
+        }
     }
     errors
 }
@@ -159,6 +166,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn values_of_labels_must_be_such() {
+        let attributes =
+            |kind: &str| json!({kind: {"requirements": [{"key": "a", "operator": "In", "values": ["x", "a b"]}]}});
+        let faults = validate_selectors(&attributes("labelSelector"), &Path::new("spec"));
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(faults.len(), 1);
+        assert!(
+            faults[0].starts_with("spec.labelSelector.requirements[0].values[1]: Invalid value: \"a b\""),
+            "{faults:?}"
+        );
+        assert!(validate_selectors(&attributes("fieldSelector"), &Path::new("spec")).is_empty());
+    }
 
     #[test]
     fn requirements_read_back_as_they_were_meant() {

@@ -80,14 +80,26 @@ struct Entry {
 impl Entry {
     fn key_length(&self) -> usize {
         match &self.key {
-            Key::Text(text) => text.len(),
+            Key::Text(text) | Key::Literal(text) => text.len(),
             Key::Merge => 0,
         }
+    }
+
+    /// Its place, if the map has the key already.
+    fn duplicate_in(&self, map: &Map<String, Value>) -> Option<String> {
+        let shown = match &self.key {
+            Key::Text(key) if map.contains_key(key) => format!("{key:?}"),
+            Key::Literal(key) if map.contains_key(key) => key.clone(),
+            _ => return None,
+        };
+        Some(format!("line {}: key {shown} already set in map", self.line))
     }
 }
 
 enum Key {
     Text(String),
+    /// A number or a boolean, which becomes a text but is shown without quotes.
+    Literal(String),
     /// `<<`: the fields of the value belong here.
     Merge,
 }
@@ -262,7 +274,7 @@ fn read_key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Key, Ya
 fn key_of_value(value: &Value) -> Result<Key, YamlError> {
     match value {
         Value::String(text) => Ok(Key::Text(text.clone())),
-        Value::Number(_) | Value::Bool(_) => Ok(Key::Text(value.to_string())),
+        Value::Number(_) | Value::Bool(_) => Ok(Key::Literal(value.to_string())),
         Value::Null => Err(YamlError("unsupported map key of type: %!s(<nil>), key: <nil>".to_owned())),
         _ => Err(yaml_error("invalid map key")),
     }
@@ -293,14 +305,10 @@ fn moved(nodes: &mut [Node], at: usize, duplicates: &mut Vec<String>) -> Result<
             let mut map = Map::new();
             for entry in entries {
                 let value = moved(nodes, entry.value, duplicates)?;
+                duplicates.extend(entry.duplicate_in(&map));
                 match entry.key {
                     Key::Merge => merge_into(&mut map, value)?,
-                    Key::Text(key) => {
-                        if map.contains_key(&key) {
-                            duplicates.push(duplicate(entry.line, &key));
-                        }
-                        map.insert(key, value);
-                    }
+                    Key::Text(key) | Key::Literal(key) => drop(map.insert(key, value)),
                 }
             }
             Ok(Value::Object(map))
@@ -321,10 +329,6 @@ fn merge_into(map: &mut Map<String, Value>, value: Value) -> Result<(), YamlErro
         map.extend(fields);
     }
     Ok(())
-}
-
-fn duplicate(line: usize, key: &str) -> String {
-    format!("line {line}: key {key:?} already set in map")
 }
 
 /// Whether a node is built where it stands or once more, for an alias.
@@ -367,9 +371,12 @@ impl Expansion<'_> {
                 for entry in entries {
                     match &entry.key {
                         Key::Merge => merge_into(&mut map, self.value(entry.value, depth + 1, origin)?)?,
-                        Key::Text(key) => {
+                        Key::Text(key) | Key::Literal(key) => {
                             let value = self.value(entry.value, depth + 1, origin)?;
-                            self.set(&mut map, key.clone(), value, entry.line, origin);
+                            if origin == Origin::Document {
+                                self.duplicates.extend(entry.duplicate_in(&map));
+                            }
+                            map.insert(key.clone(), value);
                         }
                     }
                 }
@@ -377,13 +384,6 @@ impl Expansion<'_> {
                 Ok(Value::Object(map))
             }
         }
-    }
-
-    fn set(&mut self, map: &mut Map<String, Value>, key: String, value: Value, line: usize, origin: Origin) {
-        if origin == Origin::Document && map.contains_key(&key) {
-            self.duplicates.push(duplicate(line, &key));
-        }
-        map.insert(key, value);
     }
 
     fn charge(&mut self, node: &Node) -> Result<(), YamlError> {

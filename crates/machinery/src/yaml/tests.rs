@@ -84,6 +84,11 @@ fn duplicates_are_reported_and_the_last_wins() {
         decoded.strict_error().as_deref(),
         Some("yaml: unmarshal errors:\n  line 2: key \"a\" already set in map")
     );
+    let decoded = decode("{n: a, n: b, 1: c, 1: d}\n").unwrap();
+    assert_eq!(
+        decoded.strict_error().as_deref(),
+        Some("yaml: unmarshal errors:\n  line 1: key false already set in map\n  line 1: key 1 already set in map"),
+    );
     assert_eq!(decode("a: 1").unwrap().strict_error(), None);
 }
 

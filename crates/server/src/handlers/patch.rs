@@ -22,7 +22,13 @@ use super::update::{nameless, update_object};
 use super::write::{self, Run};
 
 /// A patch, parsed once and applied as often as the race for the object needs.
-enum Patch {
+struct Patch {
+    change: Change,
+    /// What strict field validation says of the patch itself.
+    strict: Vec<String>,
+}
+
+enum Change {
     Json(JsonPatch),
     Merge(Value),
     Strategic(Value),
@@ -34,16 +40,21 @@ pub async fn patch(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let options = PatchOptions::parse(rq.query, kind)?;
     let encoder = rq.encoder(Answer::Object)?;
     rq.audit.request_body(|| json_of_patch(kind, &body));
-    let patch = match kind {
-        PatchKind::JsonPatch => Patch::Json(JsonPatch::from_value(parse(&body, DECODING)?).map_err(patch_error)?),
-        PatchKind::MergePatch => Patch::Merge(parse(&body, DECODING)?),
-        PatchKind::StrategicMergePatch => Patch::Strategic(parse(&body, "")?),
+    let change = match kind {
+        PatchKind::JsonPatch => Change::Json(JsonPatch::from_value(parse(&body, DECODING)?).map_err(patch_error)?),
+        PatchKind::MergePatch => Change::Merge(parse(&body, DECODING)?),
+        PatchKind::StrategicMergePatch => Change::Strategic(parse(&body, "")?),
         PatchKind::Apply => return super::apply::apply(rq, body, &options).await,
     };
+    let strict = match options.write.field_validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn | FieldValidation::Strict => strict_errors(&change, &body),
+    };
+    let patch = Patch { change, strict };
     let run = Run::from(options.write.dry_run);
     let manager = options.write.manager(rq.user_agent());
-    let change = |old: &Value| apply(rq, &patch, old, options.write.field_validation);
-    let updated = update_object(rq, run, Tracking::Update(&manager), change).await?;
+    let patched = |old: &Value| apply(rq, &patch, old, options.write.field_validation);
+    let updated = update_object(rq, run, Tracking::Update(&manager), patched).await?;
     rq.object_reply(200, &encoder, updated).await
 }
 
@@ -66,6 +77,25 @@ fn parse(body: &[u8], introduction: &str) -> ApiResult<Value> {
     serde_json::from_slice(body).map_err(|error| bad(error.to_string()))
 }
 
+/// What strict field validation says of a patch: fields that it has twice, and those that operations do not have.
+fn strict_errors(change: &Change, body: &[u8]) -> Vec<String> {
+    let duplicates = decode::decode_untyped(body).map(|decoded| decoded.strict).unwrap_or_default();
+    match change {
+        Change::Merge(_) | Change::Strategic(_) => duplicates,
+        Change::Json(patch) => {
+            let duplicates = duplicates.iter().map(|duplicate| format!("json patch {duplicate}"));
+            let mut errors: Vec<String> = duplicates.chain(patch.unknown_fields().iter().cloned()).collect();
+            errors.sort_by_key(|error| operation_index(error));
+            errors
+        }
+    }
+}
+
+/// Which operation of a JSON patch an error is about: `json patch unknown field "[3].nonsense"`.
+fn operation_index(error: &str) -> Option<usize> {
+    error.split_once("\"[")?.1.split_once(']')?.0.parse().ok()
+}
+
 fn patch_error(error: PatchError) -> ApiError {
     match error {
         PatchError::BadRequest(text) => ApiError::bad_request(text),
@@ -81,17 +111,17 @@ fn patch_error(error: PatchError) -> ApiError {
 fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidation) -> ApiResult<Value> {
     let expected = Expected::of(rq);
     let mut patched = old.clone();
-    match patch {
-        Patch::Json(patch) => patch.clone().apply(&mut patched),
-        Patch::Merge(patch) => merge_patch(&mut patched, patch.clone()),
-        Patch::Strategic(patch) => match expected.native {
+    match &patch.change {
+        Change::Json(patch) => patch.clone().apply(&mut patched),
+        Change::Merge(patch) => merge_patch(&mut patched, patch.clone()),
+        Change::Strategic(patch) => match expected.native {
             Some(native) => strategic_merge_patch(std::mem::take(&mut patched), patch.clone(), native)
                 .map(|merged| patched = with_type_of(merged, old)),
             None => Err(PatchError::Unforeseen("custom resources have no strategic merge patch".to_owned())),
         },
     }
     .map_err(patch_error)?;
-    let invalid = |text: String| invalid_patch(rq, patch, &patched, text);
+    let invalid = |text: String| invalid_patch(rq, &patch.change, &patched, text);
     if expected.custom.is_none() {
         check_type(&patched, &expected).map_err(invalid)?;
     }
@@ -101,9 +131,7 @@ fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidati
     };
     let mut decoded = decoded.map_err(|error| invalid(error.to_string()))?;
     coerce(&expected, &mut decoded)?;
-    if let Patch::Json(patch) = patch {
-        decoded.strict.splice(0..0, patch.unknown_fields().iter().cloned());
-    }
+    decoded.strict.splice(0..0, patch.strict.iter().cloned());
     if validation == FieldValidation::Strict && !decoded.strict.is_empty() {
         return Err(invalid(format!("strict decoding error: {}", decoded.strict.join(", "))));
     }
@@ -157,12 +185,12 @@ pub fn check_type(patched: &Value, expected: &Expected<'_>) -> Result<(), String
 }
 
 /// The refusal of a patch whose result is no object of the type.
-fn invalid_patch(rq: &Request<'_>, patch: &Patch, patched: &Value, text: String) -> ApiError {
-    let shown = match patch {
+fn invalid_patch(rq: &Request<'_>, change: &Change, patched: &Value, text: String) -> ApiError {
+    let shown = match change {
         // Whoever may patch a Secret may not be one who may read it, and the message is recorded.
         _ if rq.sensitivity().conceals() => CONCEALED.to_owned(),
-        Patch::Strategic(patch) => go_format(patch),
-        Patch::Json(_) | Patch::Merge(_) => patched.to_string(),
+        Change::Strategic(patch) => go_format(patch),
+        Change::Json(_) | Change::Merge(_) => patched.to_string(),
     };
     let nameless = GroupKind { group: String::new(), kind: String::new() };
     ApiError::invalid(&nameless, "", &vec![Error::invalid(&Path::new("patch"), shown, text)])

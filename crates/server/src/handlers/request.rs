@@ -9,7 +9,7 @@ use bailiwick_machinery::custom::ScalePaths;
 use bailiwick_machinery::list_options::ListOptions;
 use bailiwick_machinery::media::{self, MetaVersion, Negotiated, Transform};
 use bailiwick_machinery::origin::Origin;
-use bailiwick_machinery::resource::Subresource;
+use bailiwick_machinery::resource::{Subresource, go_name};
 use bailiwick_machinery::sensitivity::Sensitivity;
 use bailiwick_machinery::status::{ApiError, ApiResult};
 use bailiwick_machinery::strategy::{Context, Strategy};
@@ -51,7 +51,7 @@ pub struct Request<'a> {
     pub notes: Notes,
 }
 
-/// The refusal of tables and metadata for answers that are not stored objects.
+/// The refusal of tables for answers that are not stored objects.
 const ONLY_WHOLE_OBJECTS: &str = "only the following media types are accepted: application/json, application/yaml, \
                                   application/vnd.kubernetes.protobuf";
 
@@ -177,10 +177,7 @@ impl<'a> Request<'a> {
         let Negotiated { media, transform, pretty } = media::negotiate(self.header(ACCEPT), self.origin(), answer)?;
         let unstored = rq_is_unstored(self);
         let shape = match (transform, answer) {
-            (
-                Transform::Table(_) | Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_),
-                _,
-            ) if unstored => {
+            (Transform::Table(_), _) if unstored => {
                 return Err(ApiError::not_acceptable(ONLY_WHOLE_OBJECTS));
             }
             (Transform::None, _) => (Shape::Whole, MetaVersion::V1),
@@ -194,7 +191,10 @@ impl<'a> Request<'a> {
                 )));
             }
             (Transform::PartialObjectMetadataList(_), _) => {
-                let name = self.served.resource.go_name();
+                let name = match self.info.subresource.as_str() {
+                    "token" => go_name("authentication.k8s.io", "TokenRequest"),
+                    _ => self.served.resource.go_name(),
+                };
                 return Err(ApiError::not_acceptable(format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list (*{name})"
                 )));

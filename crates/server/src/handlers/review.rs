@@ -10,7 +10,7 @@ use super::admit;
 use super::body::decode_object;
 use super::managed_fields;
 use super::request::{Reply, Request};
-use super::write::Run;
+use super::write::{Run, settle_namespace};
 use crate::http::ResponseBody;
 use crate::lookup::Loaded;
 
@@ -19,6 +19,7 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let options = WriteOptions::parse_create(rq.query)?;
     let encoder = rq.encoder(Answer::Object)?;
     let mut review = decode_object(rq, &body, options.field_validation)?;
+    settle_namespace(rq, &mut review)?;
     managed_fields::create_virtual(rq, &mut review, &options.manager(rq.user_agent()));
     let review = admit::answered(rq, review, Run::from(options.dry_run)).await?;
     let config = &rq.server.config;
@@ -43,5 +44,5 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
         "selfsubjectrulesreviews" => reviews::self_subject_rules_review(authorizers, rq.user, &review)?,
         other => return Err(ApiError::not_implemented(format!("answering {other}"))),
     };
-    Ok(Reply::new(201, encoder.content_type(), ResponseBody::full(encoder.value(&answered)?)))
+    Ok(Reply::new(201, encoder.content_type(), ResponseBody::full(encoder.made_up(answered)?)))
 }

@@ -36,5 +36,5 @@ pub async fn create(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     };
     rq.audit.annotate("authentication.kubernetes.io/issued-credential-id", answer.credential_id);
     answer.warnings.into_iter().for_each(|warning| rq.warn(warning));
-    Ok(Reply::new(201, encoder.content_type(), ResponseBody::full(encoder.value(&answer.object)?)))
+    Ok(Reply::new(201, encoder.content_type(), ResponseBody::full(encoder.made_up(answer.object)?)))
 }

@@ -40,6 +40,10 @@ const PER_POLL: QueueLimits = QueueLimits { len_max: 256, bytes_max: CHUNK_BYTES
 
 /// Serves a watch.
 pub async fn watch(rq: &Request<'_>) -> ApiResult<Reply> {
+    // Upstream holds the deprecated paths of watches, which need no such parameter, to the rules of lists.
+    if rq.query.flag("watch") != Some(true) {
+        ListOptions::parse(rq.query)?;
+    }
     let mut options = ListOptions::parse(&rq.query.clone().with("watch", "true"))?;
     if !rq.info.name.is_empty() {
         options.restrict_to_name(&rq.info.name)?;

@@ -162,14 +162,13 @@ impl Operation {
         Value::Object(operation)
     }
 
-    /// What is answered. Operations on one kind answer the same, whatever the code, and write it once.
+    /// What is answered. Operations on one kind answer the same with the same code, and write it once.
     fn response(&self, code: &str, answer: Content, shared: &mut Shared) -> Value {
-        match (answer, answer.schema(Form::V3)) {
-            (Content::Schema(name), Some(schema)) if self.action.is_some() => {
-                shared.response(name.word(), json!({"description": "OK", "content": content(self.produces, &schema)}))
-            }
-            (_, Some(schema)) => json!({"description": reason(code), "content": content(self.produces, &schema)}),
-            (_, None) => json!({"description": reason(code)}),
+        let Some(schema) = answer.schema(Form::V3) else { return json!({"description": reason(code)}) };
+        let response = json!({"description": reason(code), "content": content(self.produces, &schema)});
+        match answer {
+            Content::Schema(name) if self.action.is_some() => shared.response(name.word(), response),
+            _ => response,
         }
     }
 
