@@ -164,7 +164,7 @@ impl CheckStatus {
     pub fn take(&mut self, outlook: &Outlook, story: Story, subject: &str, now: Timestamp) -> Vec<Notice> {
         let found = outlook.points.iter().take(TROUBLES_MAX).cloned();
         let found = found.map(|Point { topic, concern, text }| (topic, concern, text));
-        let unseen = |topic: &str| outlook.unseen.iter().any(|unseen| unseen == topic);
+        let unseen = |topic: &str| outlook.unseen.iter().chain(&outlook.away).any(|unseen| unseen == topic);
         let mut difference = Difference::of(std::mem::take(&mut self.troubles), found, unseen, now);
         self.troubles = std::mem::take(&mut difference.now);
         self.troubles.truncate(TROUBLES_MAX);

@@ -184,6 +184,16 @@ async fn only_names_of_ones_own_are_looked_at_again_and_again(world: &World) -> 
     let object = until_named(checks.clone(), "watch", |object| text(object, "/status/phase") == "Failed").await?;
     assert_eq!(text(&object, "/status/reason"), "NotClaimed");
     tells(text(&object, "/status/message"), "good.com is in no Domain of stalker");
+    // However the name is written, and when it is nobody's.
+    for (index, name) in ["https://good.com/", "someone@good.com", "."].into_iter().enumerate() {
+        let spec = json!({"tool": "trace", "name": name, "repeatSeconds": 300});
+        let check = format!("disguised-{index}");
+        create(&checks, "DomainCheck", &check, spec).await?;
+        let is_done = |object: &DynamicObject| matches!(text(object, "/status/phase"), "Succeeded" | "Failed");
+        let object = until_named(checks.clone(), &check, is_done).await?;
+        assert_eq!(text(&object, "/status/reason"), "NotClaimed", "{name}");
+        checks.delete(&check, &DeleteParams::default()).await?;
+    }
     let often = json!({"tool": "scan", "name": "good.com", "repeatSeconds": 10});
     let refused = create(&checks, "DomainCheck", "often", often).await.expect_err("too often").to_string();
     tells(&refused, "should be greater than or equal to 300");

@@ -1,19 +1,24 @@
 //! Runs a check.
 
+use jiff::Timestamp;
+use serde_json::Value;
+
 use super::{Check, CheckError, LIST_MAX, Report, Signatures, TYPES_MAX};
 use crate::dnssec;
-use crate::name::{DomainName, Subject};
+use crate::history::past::{Asked, Recorded};
+use crate::name::{DomainName, NameError, Subject, asked_name, one_host_of};
 use crate::plan::{Host, service};
 use crate::probe::{RemotePlaces, parse_type};
 use crate::recursive;
 use crate::report::compare::CompareReport;
 use crate::report::fqdn::FqdnReport;
+use crate::report::history::HistoryReport;
 use crate::report::trace::TraceReport;
 use crate::resolve::{Run, Thoroughness};
 use crate::toolbox::{Target, Toolbox};
 use crate::verification::Challenge;
 use crate::verification::challenge::system_random;
-use crate::wire::{Name, Question, parse_name};
+use crate::wire::{Name, Question};
 use crate::zonecheck::{self, MAX_CHECK_QUESTIONS, Undelegated};
 
 /// Runs a check with `toolbox`; what can be seen from other places too is asked of `remote`.
@@ -27,7 +32,7 @@ pub async fn run(check: &Check, toolbox: &Toolbox, remote: &dyn RemotePlaces) ->
         Check::Plan { .. } => plan(check, toolbox).await,
         Check::Fqdn { name, types, endpoints } => {
             within("types", types.len(), TYPES_MAX)?;
-            let host = DomainName::parse(name).map_err(arguments)?;
+            let host = one_host_of(name).map_err(arguments)?;
             let types = types.iter().map(|text| parse_type(text).map_err(CheckError::Arguments));
             let types = types.collect::<Result<Vec<_>, _>>()?;
             let reports = FqdnReport::make_with(&toolbox.engines(), remote, &host, &types, *endpoints).await;
@@ -59,6 +64,7 @@ pub async fn run(check: &Check, toolbox: &Toolbox, remote: &dyn RemotePlaces) ->
             check.findings.retain(|finding| finding.severity >= *level);
             Ok(Report::ZoneCheck(Box::new(check)))
         }
+        Check::History { name, at, objects } => history(name, at.as_deref(), objects, toolbox.clock().now()),
         Check::Trace { name, rtype, dnssec } => {
             let engines = toolbox.engines();
             let engine = *engines.first().ok_or_else(no_place)?;
@@ -72,11 +78,31 @@ pub async fn run(check: &Check, toolbox: &Toolbox, remote: &dyn RemotePlaces) ->
     }
 }
 
+fn history(name: &str, at: Option<&str>, objects: &[Value], now: Timestamp) -> Result<Report, CheckError> {
+    let at = at.map(str::parse::<Asked>).transpose().map_err(CheckError::Arguments)?;
+    let at = at.map(|asked| asked.at(now)).transpose().map_err(CheckError::Arguments)?;
+    let domain = objects.first().ok_or_else(|| {
+        CheckError::Failed(format!("there is no Domain for {name}: what is not watched over has no history"))
+    })?;
+    let recorded = Recorded::of(domain).map_err(CheckError::Failed)?;
+    let name = domain.pointer("/spec/name").and_then(Value::as_str).unwrap_or(name);
+    Ok(Report::History(Box::new(match at {
+        Some(at) => HistoryReport::Then(recorded.past(name, at)),
+        None => HistoryReport::all(name, recorded),
+    })))
+}
+
 async fn verify(check: &Check, toolbox: &Toolbox, remote: &dyn RemotePlaces) -> Result<Report, CheckError> {
     let Check::Verify { name, token, brand, delegation_zone, nameserver_zone, scope, account_label } = check else {
         return Err(CheckError::Arguments("this is no verification".to_owned()));
     };
-    let domain = DomainName::parse(name).map_err(arguments)?;
+    let domain = match one_host_of(name) {
+        Err(NameError::Wildcard(base)) => {
+            let told = format!("*.{base} is proved at {base}: give that name, and the scope wildcard");
+            return Err(CheckError::Arguments(told));
+        }
+        parsed => parsed.map_err(arguments)?,
+    };
     let zone = |text: &Option<String>| text.as_deref().map(DomainName::parse).transpose().map_err(arguments);
     let (delegation_zone, nameserver_zone) = (zone(delegation_zone)?, zone(nameserver_zone)?);
     let now = toolbox.clock().now();
@@ -126,7 +152,7 @@ async fn plan(check: &Check, toolbox: &Toolbox) -> Result<Report, CheckError> {
 }
 
 fn owner(name: &str) -> Result<Name, CheckError> {
-    parse_name(name).map_err(arguments)
+    asked_name(name).map_err(CheckError::Arguments)
 }
 
 fn question(name: &str, rtype: &str) -> Result<Question, CheckError> {
