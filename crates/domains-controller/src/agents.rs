@@ -280,6 +280,10 @@ impl RemotePlaces for Places<'_> {
         Box::pin(self.ask_agents(questions, |agent| places.contains(&agent.name)))
     }
 
+    fn present(&self) -> Vec<String> {
+        self.agents.iter().map(|agent| agent.name.clone()).collect()
+    }
+
     fn absent(&self) -> Vec<Absent> {
         self.absent.clone()
     }

@@ -318,10 +318,16 @@ impl Report {
                 let (count, live) = all.fold((0, 0), |(count, live), report| {
                     (count + 1, live + usize::from(matches!(report.state, State::Match)))
                 });
-                match analyses.iter().all(Analysis::is_done) {
+                let standing = match analyses.iter().all(Analysis::is_done) {
                     true => "everything is as planned, for everybody".to_owned(),
                     false => format!("{live} of {count} records are as planned"),
-                }
+                };
+                let services = analyses.iter().flat_map(|analysis| &analysis.services);
+                let unready = services.flat_map(|service| {
+                    let unready = service.endpoints.iter().filter(|endpoint| !endpoint.is_ready);
+                    unready.map(|one| format!("https://{} at {}: {}", service.host, one.address, one.verdict))
+                });
+                std::iter::once(standing).chain(unready).collect::<Vec<_>>().join("; ")
             }
             Self::Fqdn(reports) => reports
                 .iter()

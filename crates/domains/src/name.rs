@@ -34,6 +34,8 @@ pub enum NameError {
     Empty,
     #[error("{0} is an address; give the name instead")]
     Address(IpAddr),
+    #[error("{0} is no address, as each part of one is at most 255, and no name, as none ends in a number")]
+    NoAddress(DomainName),
     #[error("the name is longer than {NAME_CHARS_MAX} characters, which no name can be")]
     TooLong,
     #[error("the label {0:?} is longer than {LABEL_CHARS_MAX} characters, which none can be")]
@@ -213,7 +215,10 @@ pub fn host_of(input: &str) -> Result<DomainName, NameError> {
         return Err(NameError::Address(address));
     }
     let text = text.strip_prefix("*.").unwrap_or(text);
-    DomainName::parse(text)
+    let host = DomainName::parse(text)?;
+    // RFC 1123: the last label of a host is never a number, so that addresses can be told apart.
+    let ends_in_number = host.labels().next_back().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    if ends_in_number { Err(NameError::NoAddress(host)) } else { Ok(host) }
 }
 
 /// A name to ask the DNS about, as it is typed: any name there can be, the root and wildcards included, or what [`host_of`] takes.

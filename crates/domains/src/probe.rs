@@ -78,6 +78,9 @@ pub trait RemotePlaces: Send + Sync {
         questions: &'a [ProbeQuestion],
     ) -> BoxFuture<'a, Vec<PlaceAnswers>>;
 
+    /// The places that can be asked.
+    fn present(&self) -> Vec<String>;
+
     /// Places that are known and cannot be asked, with the reason.
     fn absent(&self) -> Vec<Absent>;
 }
@@ -100,6 +103,10 @@ impl RemotePlaces for NoRemotePlaces {
 
     fn ask_those<'a>(&'a self, _: &'a [String], _: &'a [ProbeQuestion]) -> BoxFuture<'a, Vec<PlaceAnswers>> {
         Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn present(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn absent(&self) -> Vec<Absent> {
@@ -161,7 +168,7 @@ pub fn parse_type(text: &str) -> Result<RecordType, String> {
     let upper = text.to_ascii_uppercase();
     match upper.strip_prefix("TYPE").map(str::parse::<u16>) {
         Some(Ok(number)) => Ok(RecordType::from(number)),
-        _ => upper.parse().map_err(|_| format!("{text:?} is not a record type")),
+        _ => upper.parse().map_err(|_| format!("{text:?} is not a record type; A, AAAA, CNAME, MX, NS and TXT are, and so is TYPE with a number up to 65535")),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::caa;
 use crate::dial::{Dialer, Hosts, Reach};
 use crate::engine::Engine;
 use crate::https::{HttpClient, HttpError};
-use crate::name::{DomainName, NameError, Subject, is_registry_suffix};
+use crate::name::{DomainName, NameError, Subject, host_of, is_registry_suffix};
 use crate::plan::analysis::{Analysis, Cached, Live, Way, analyze, live_now, question_about, questions};
 use crate::plan::domain_connect;
 use crate::plan::{Aim, Host, Plan, PlannedRecord, Wish, ZoneFacts};
@@ -278,7 +278,7 @@ impl std::str::FromStr for Target {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.parse() {
             Ok(address) => Ok(Self::Address(address)),
-            Err(_) => DomainName::parse(text).map(Self::Host),
+            Err(_) => host_of(text).map(Self::Host),
         }
     }
 }

@@ -118,7 +118,7 @@ fn spawn(world: &World, kubeconfig: &Path, name: &str, source: &str) -> Result<A
 }
 
 /// An agent that asks from one of the places of the fake internet, once it is registered.
-async fn agent(world: &World, name: &str, source: &str) -> Result<Agent> {
+pub async fn agent(world: &World, name: &str, source: &str) -> Result<Agent> {
     let file = credentials(world, name).await?;
     let agent = spawn(world, &file, name, source)?;
     registered(&world.client, name).await?;
@@ -143,7 +143,7 @@ async fn registered(client: &kube::Client, name: &str) -> Result<()> {
 }
 
 /// Runs a check again until it tells something: the service learns of leases by a watch of its own, a moment later.
-async fn check_until(world: &World, namespace: &str, spec: serde_json::Value, told: &str) -> Result<DynamicObject> {
+pub async fn check_until(world: &World, namespace: &str, spec: serde_json::Value, told: &str) -> Result<DynamicObject> {
     check_at_until(world.checks(namespace), spec, told).await
 }
 

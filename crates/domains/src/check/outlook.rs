@@ -26,6 +26,9 @@ pub struct Outlook {
     pub unseen: Vec<String>,
     /// The topics of places that were not heard: what was known of them is as it was, and nobody waits for them.
     pub away: Vec<String>,
+    /// The same of the services behind planned names, where some are live and served by HTTPS: records that are right lead to
+    /// something that may not be.
+    pub served: Option<Box<Outlook>>,
     /// When something that is waited for will be over.
     pub over_at: Option<Timestamp>,
 }
@@ -95,6 +98,16 @@ fn of_analysis(outlook: &mut Outlook, analysis: &Analysis) {
         let topic = format!("{} {} besides {}", extra.name, extra.kind, extra.value);
         let text = format!("{} {}: found {} besides: {}", extra.name, extra.kind, extra.value, extra.note);
         outlook.add(topic, Concern::Warning, text);
+    }
+    for service in &analysis.services {
+        let mut of_host = Outlook::default();
+        service.endpoints.iter().for_each(|endpoint| of_endpoint(&mut of_host, endpoint, &[]));
+        let served = outlook.served.get_or_insert_default();
+        let host = &service.host;
+        for Point { topic, concern, text } in of_host.points {
+            served.add(format!("{host} {topic}"), concern, format!("https://{host} at {text}"));
+        }
+        served.unseen.extend(of_host.unseen.into_iter().map(|topic| format!("{host} {topic}")));
     }
     for refusal in &analysis.refusals {
         outlook.add(format!("{} refused", refusal.host), Concern::Warning, refusal.reason.clone());

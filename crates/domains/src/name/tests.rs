@@ -45,6 +45,10 @@ fn public_suffixes_addresses_and_single_labels_are_refused_with_the_reason() {
         registered("github.io"),
         "github.io is a public suffix: nobody registers it, names are registered below it"
     );
+    assert_eq!(
+        registered("300.1.1.1"),
+        "300.1.1.1 is no address, as each part of one is at most 255, and no name, as none ends in a number"
+    );
     assert_eq!(registered("com"), "com has only one label; a name such as example.com is needed");
     assert_eq!(registered("http://192.0.2.1/"), "192.0.2.1 is an address; give the name instead");
     assert_eq!(registered("[2001:db8::1]:443"), "2001:db8::1 is an address; give the name instead");

@@ -24,6 +24,8 @@ use crate::wire::{
     Ask, Question, RData, RecordType, RecordView, Section, parse_name, rdata_text, show_name, type_text,
 };
 
+pub(crate) use text::endpoints_table;
+
 pub use changes::{ChangeKind, RecordChange};
 pub use reach::{ServerReach, ServerTime, Stands};
 
