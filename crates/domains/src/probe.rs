@@ -299,11 +299,11 @@ mod tests {
             .to_string()
         };
         let addresses = vec!["192.0.2.1".parse().expect("an address")];
-        let asked = ProbeQuestion::Call { name: name("example.com"), addresses };
-        let answers = believe("fra", &[asked.clone()], call("192.0.2.1").as_bytes()).expect("evidence");
+        let asked = [ProbeQuestion::Call { name: name("example.com"), addresses }];
+        let answers = believe("fra", &asked, call("192.0.2.1").as_bytes()).expect("evidence");
         assert!(matches!(&answers[..], [ProbeAnswer::Call { endpoints }] if endpoints[0].verdict.len() <= 1_024));
-        assert!(believe("fra", &[asked.clone()], call("192.0.2.2").as_bytes()).is_err());
-        assert!(believe("fra", &[asked], br#"[{"kind": "call", "endpoints": []}]"#).is_err());
+        assert!(believe("fra", &asked, call("192.0.2.2").as_bytes()).is_err());
+        assert!(believe("fra", &asked, br#"[{"kind": "call", "endpoints": []}]"#).is_err());
     }
 
     /// An agent is told what to call by a service elsewhere: what is in its own network is not called all the same.

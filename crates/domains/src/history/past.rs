@@ -182,6 +182,7 @@ impl Recorded {
     fn forgotten(&self, field: Field, at: Timestamp) -> Option<String> {
         let since = self.kept_since(field).filter(|since| at < *since)?;
         let most = if field == Field::Ownership { OWNERSHIP_HISTORY_MAX } else { HISTORY_MAX };
+        let since = second(since);
         Some(format!("only the last {most} changes are kept, and the oldest of them was noticed at {since}"))
     }
 
@@ -217,7 +218,7 @@ impl Recorded {
         let fact = |(words, since): (String, Option<Timestamp>)| match since.filter(|since| *since > at) {
             Some(since) => {
                 let [name, kind] = <[String; 2]>::try_from(about(&words)).unwrap_or_default();
-                let why = format!("{name} {kind}: what is known of it begins at {since}");
+                let why = format!("{name} {kind}: what is known of it begins at {}", second(since));
                 Fact { field: Field::Record, value: None, unknown: Some(why), since: None, until: Some(since) }
             }
             None => Fact { field: Field::Record, value: Some(words), unknown: None, since, until: None },
@@ -232,6 +233,7 @@ impl Recorded {
             return nothing(format!("{domain} has not been looked at yet"));
         };
         if at < first {
+            let first = second(first);
             return nothing(format!(
                 "{domain} was looked at for the first time at {first}; nothing is known of before"
             ));
@@ -270,6 +272,11 @@ impl Recorded {
             }
         }
     }
+}
+
+/// A time as people read it: nobody cares for less than a second. Programs get it whole.
+pub(crate) fn second(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{Colour, Style, Table};
-use crate::history::past::{Fact, Past, Recorded};
+use crate::history::past::{Fact, Past, Recorded, second};
 use crate::history::{Change, Field, HISTORY_MAX, OWNERSHIP_HISTORY_MAX};
 
 /// What the history says.
@@ -47,7 +47,7 @@ impl HistoryReport {
             Self::Then(Past { unknown: Some(why), .. }) => format!("unknown: {why}"),
             Self::Then(past) => {
                 let known = past.facts.iter().filter(|fact| fact.value.is_some()).count();
-                let Past { domain, at, .. } = past;
+                let (domain, at) = (&past.domain, second(past.at));
                 format!("{domain} as it was known at {at}: {known} of {} facts", past.facts.len())
             }
             Self::All(Changes { domain, changes, .. }) if changes.is_empty() => {
@@ -67,7 +67,7 @@ impl HistoryReport {
 }
 
 fn then(past: &Past, style: Style) -> String {
-    let title = format!("{} as it was known at {}", past.domain, past.at);
+    let title = format!("{} as it was known at {}", past.domain, second(past.at));
     let mut text = format!("{}\n", style.paint(Colour::Bold, &title));
     if let Some(why) = &past.unknown {
         let _ = writeln!(text, "  unknown: {why}");
@@ -81,7 +81,7 @@ fn then(past: &Past, style: Style) -> String {
             (None, Some(why)) => (format!("unknown: {why}"), Some(Colour::Yellow)),
             (None, None) => ("unknown".to_owned(), Some(Colour::Yellow)),
         };
-        let time = |at: &Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+        let time = |at: &Option<Timestamp>| at.map(second).unwrap_or_default();
         table.row([
             (field.words().to_owned(), None),
             (value, colour),
@@ -102,7 +102,7 @@ fn all(report: &Changes, style: Style) -> String {
         table.heading(&["NOTICED", "WHAT", "FROM", "TO"]);
         for change in &report.changes {
             table.row([
-                (change.at.to_string(), Some(Colour::Dim)),
+                (second(change.at), Some(Colour::Dim)),
                 (change.field.words().to_owned(), None),
                 (shown(&change.old), None),
                 (shown(&change.new), None),
@@ -113,11 +113,12 @@ fn all(report: &Changes, style: Style) -> String {
     if let Some(since) = report.kept_since {
         let _ = writeln!(
             text,
-            "The last {HISTORY_MAX} changes are kept, and {OWNERSHIP_HISTORY_MAX} of who has the domain: before {since} some are missing."
+            "The last {HISTORY_MAX} changes are kept, and {OWNERSHIP_HISTORY_MAX} of who has the domain: before {} some are missing.",
+            second(since)
         );
     }
     if let Some(first) = report.first_scan {
-        let _ = writeln!(text, "It was looked at for the first time at {first}; nothing is known of before.");
+        let _ = writeln!(text, "It was looked at for the first time at {}; nothing is known of before.", second(first));
     }
     text
 }
