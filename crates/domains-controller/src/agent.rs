@@ -22,11 +22,12 @@ use tokio::task::JoinSet;
 
 use crate::Error;
 use crate::access::SERVICE_NAMESPACE;
+use crate::agent_metrics::{AgentMetrics, AtWork};
 use crate::agents::{ADDRESSEE_LABEL, AGENT_LABEL, REGION_LABEL};
 use crate::definition::probes;
 
 /// How long a lease holds without being renewed.
-const LEASE_SECONDS: i32 = 30;
+pub(crate) const LEASE_SECONDS: i32 = 30;
 /// How often it is renewed.
 const RENEW: Duration = Duration::from_secs(10);
 /// Pieces of work done at once; more wait for their turn on the watch.
@@ -45,6 +46,8 @@ pub struct AgentOptions {
     pub from: VantagePoint,
     /// Where the DNS begins.
     pub roots: Roots,
+    /// Where it counts.
+    pub metrics: Arc<AgentMetrics>,
 }
 
 /// Runs an agent until `shutdown` is ready.
@@ -86,6 +89,8 @@ impl Agent {
         let roots = Arc::new(Roots { vantage_points: vec![from.clone()], ..options.roots.clone() });
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let surveyor = Arc::new(Surveyor::new(&Net::from(from.clone()), &clock, &roots));
+        let asking = surveyor.clone();
+        options.metrics.count_questions(move || asking.questions_asked());
         let identity = format!("{}_{:08x}", options.name, rand::random::<u32>());
         Ok(Self { client, options: AgentOptions { from, ..options }, identity, surveyor })
     }
@@ -100,6 +105,7 @@ impl Agent {
             tracing::warn!(%error, "the server cannot be reached");
             tokio::time::sleep(waits.next().unwrap_or(RENEW)).await;
         }
+        self.options.metrics.renewed();
         tracing::info!(name = self.options.name, "the agent is registered");
         tokio::select! {
             ended = self.renew() => ended,
@@ -160,7 +166,7 @@ impl Agent {
         loop {
             tokio::time::sleep(RENEW).await;
             match self.renew_once().await {
-                Ok(()) => {}
+                Ok(()) => self.options.metrics.renewed(),
                 Err(error @ Error::AgentThere(_)) => return Err(error),
                 // A server that is away for a while is no reason to end.
                 Err(error) => tracing::warn!(%error, "the lease cannot be renewed"),
@@ -214,7 +220,8 @@ impl Agent {
                         at_work.join_next().await;
                     }
                     let (surveyor, from, api) = (self.surveyor.clone(), self.options.from.clone(), api.clone());
-                    at_work.spawn(async move { answer(&surveyor, &from, &api, &probe).await });
+                    let work = self.options.metrics.clone().begin();
+                    at_work.spawn(async move { answer(&surveyor, &from, &api, &probe, work).await });
                 }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "work cannot be watched"),
@@ -283,7 +290,13 @@ fn is_open(probe: &DynamicObject) -> bool {
     in_time && probe.data.pointer("/status/evidence").is_none()
 }
 
-async fn answer(surveyor: &Arc<Surveyor>, from: &VantagePoint, api: &Api<DynamicObject>, probe: &DynamicObject) {
+async fn answer(
+    surveyor: &Arc<Surveyor>,
+    from: &VantagePoint,
+    api: &Api<DynamicObject>,
+    probe: &DynamicObject,
+    mut work: AtWork,
+) {
     let questions: Result<Vec<ProbeQuestion>, _> =
         serde_json::from_value(probe.data.pointer("/spec/questions").cloned().unwrap_or_default());
     let questions = match questions {
@@ -299,9 +312,9 @@ async fn answer(surveyor: &Arc<Surveyor>, from: &VantagePoint, api: &Api<Dynamic
     let written = api.patch_status(&probe.name_any(), &PatchParams::default(), &Patch::Merge(status)).await;
     match written {
         // Whoever asked did not wait.
-        Err(kube::Error::Api(status)) if status.is_not_found() => {}
+        Err(kube::Error::Api(status)) if status.is_not_found() => work.outcome = "late",
         Err(error) => tracing::warn!(%error, probe = probe.name_any(), "evidence cannot be given back"),
-        Ok(_) => {}
+        Ok(_) => work.outcome = "answered",
     }
 }
 

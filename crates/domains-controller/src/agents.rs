@@ -257,17 +257,31 @@ impl Places<'_> {
     pub fn is_empty(&self) -> bool {
         self.agents.is_empty()
     }
+
+    async fn ask_agents(&self, questions: &[ProbeQuestion], is_asked: impl Fn(&Agent) -> bool) -> Vec<PlaceAnswers> {
+        let asked = self.agents.iter().filter(|agent| is_asked(agent)).map(|agent| async move {
+            let answers = self.all.ask(agent, questions).await;
+            PlaceAnswers { place: agent.name.clone(), answers }
+        });
+        join_all(asked).await
+    }
 }
 
 impl RemotePlaces for Places<'_> {
     fn ask<'a>(&'a self, questions: &'a [ProbeQuestion]) -> BoxFuture<'a, Vec<PlaceAnswers>> {
-        Box::pin(async move {
-            let asked = self.agents.iter().map(|agent| async move {
-                let answers = self.all.ask(agent, questions).await;
-                PlaceAnswers { place: agent.name.clone(), answers }
-            });
-            join_all(asked).await
-        })
+        Box::pin(self.ask_agents(questions, |_| true))
+    }
+
+    fn ask_those<'a>(
+        &'a self,
+        places: &'a [String],
+        questions: &'a [ProbeQuestion],
+    ) -> BoxFuture<'a, Vec<PlaceAnswers>> {
+        Box::pin(self.ask_agents(questions, |agent| places.contains(&agent.name)))
+    }
+
+    fn present(&self) -> Vec<String> {
+        self.agents.iter().map(|agent| agent.name.clone()).collect()
     }
 
     fn absent(&self) -> Vec<Absent> {

@@ -12,10 +12,12 @@ use serde_json::Value;
 use crate::definition::TTL_DEFAULT_SECONDS;
 use crate::judge::Notice;
 use crate::status::{Announcement, Condition, Trouble};
-use crate::troubles::{Difference, texts};
+use crate::troubles::{Difference, SEPARATOR, texts};
 
 /// The condition of a check.
 const CONDITION: &str = "Healthy";
+/// The condition of a plan whose names are live: whether what they lead to serves them.
+const SERVED: &str = "Served";
 /// Troubles of one check that are kept, as the definition has it.
 const TROUBLES_MAX: usize = 256;
 /// Between two runs, whatever happens.
@@ -144,8 +146,41 @@ impl CheckStatus {
     }
 
     fn set_condition(&mut self, status: &str, reason: &str, message: String, now: Timestamp) {
+        self.set(CONDITION, status, reason, message, now);
+    }
+
+    /// Takes what was seen of the services behind a plan's names, and says what to tell of it.
+    fn take_served(&mut self, served: Option<&Outlook>, subject: &str, now: Timestamp) -> Option<Notice> {
+        let before = self.conditions.iter().find(|condition| condition.kind == SERVED);
+        let (was, since) = before.map_or((String::new(), now), |one| (one.status.clone(), one.last_transition_time));
+        let Some(served) = served else {
+            self.conditions.retain(|condition| condition.kind != SERVED);
+            return None;
+        };
+        let told = served.points.iter().map(|point| point.text.as_str()).collect::<Vec<_>>().join(SEPARATOR);
+        let notice = |concern, reason: &str, note: String| Some(Notice { concern, reason: reason.to_owned(), note });
+        match (served.points.is_empty(), served.unseen.is_empty()) {
+            (false, _) => {
+                self.set(SERVED, "False", "NotServed", told.clone(), now);
+                let note = format!("{subject}: {told}; it was served since {since}");
+                if was == "True" { notice(Concern::Warning, "ServiceFailing", note) } else { None }
+            }
+            (true, false) => {
+                self.set(SERVED, "Unknown", "NotObserved", "no place could look".to_owned(), now);
+                None
+            }
+            (true, true) => {
+                let message = "visitors are served, from every place that was asked".to_owned();
+                self.set(SERVED, "True", "Served", message.clone(), now);
+                let note = format!("{subject}: {message}");
+                if was == "False" { notice(Concern::None, "ServiceRestored", note) } else { None }
+            }
+        }
+    }
+
+    fn set(&mut self, kind: &str, status: &str, reason: &str, message: String, now: Timestamp) {
         let condition = Condition {
-            kind: CONDITION.to_owned(),
+            kind: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
             message,
@@ -164,7 +199,7 @@ impl CheckStatus {
     pub fn take(&mut self, outlook: &Outlook, story: Story, subject: &str, now: Timestamp) -> Vec<Notice> {
         let found = outlook.points.iter().take(TROUBLES_MAX).cloned();
         let found = found.map(|Point { topic, concern, text }| (topic, concern, text));
-        let unseen = |topic: &str| outlook.unseen.iter().any(|unseen| unseen == topic);
+        let unseen = |topic: &str| outlook.unseen.iter().chain(&outlook.away).any(|unseen| unseen == topic);
         let mut difference = Difference::of(std::mem::take(&mut self.troubles), found, unseen, now);
         self.troubles = std::mem::take(&mut difference.now);
         self.troubles.truncate(TROUBLES_MAX);
@@ -197,7 +232,11 @@ impl CheckStatus {
             (Story::Health, None) => self.set_condition("Unknown", "NotObserved", "nobody answered".to_owned(), now),
         }
         match story {
-            Story::Plan => plan_notice(before, self.stands, subject, &told, forecast, since, now).into_iter().collect(),
+            Story::Plan => {
+                let fulfilled = plan_notice(before, self.stands, subject, &told, forecast, since, now);
+                let served = self.take_served(outlook.served.as_deref(), subject, now);
+                fulfilled.into_iter().chain(served).collect()
+            }
             // The first run finds what it finds; it is in the status.
             Story::Health if before.is_none() => Vec::new(),
             Story::Health => difference.notices(subject),

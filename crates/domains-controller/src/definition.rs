@@ -190,6 +190,7 @@ fn status() -> Value {
                     "observed": text("autoRenewPeriod in the days after the registry renewed it, else unknown: registries publish nothing more."),
                 },
             },
+            "firstScan": date("When it was looked at for the first time: nothing is known of what was before."),
             "lastScan": date("When it was looked at; moved at most once a day when nothing changed."),
             "nextCheck": date("When it is looked at after lastScan; from then on every hour."),
             "observedRescan": {"type": "string", "maxLength": 4096, "description": "The value of the rescan annotation that was obeyed last."},

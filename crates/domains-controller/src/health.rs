@@ -10,7 +10,7 @@ use bailiwick_domains::scan::{
 use jiff::Timestamp;
 
 use crate::judge::Notice;
-use crate::status::{DomainStatus, Renewal, RenewalStatus};
+use crate::status::{DomainStatus, Renewal, RenewalStatus, Trouble};
 use crate::troubles::{Difference, SEPARATOR, texts};
 
 /// The topic of what the owner says of renewal and the registry shows otherwise.
@@ -114,12 +114,17 @@ fn take_troubles(status: &mut DomainStatus, scan: &Scan, findings: &[ScanFinding
         difference.ended.retain(|trouble| trouble.topic != DELEGATION);
     }
     let Difference { began, ended, .. } = &difference;
-    let change = |old: String, new: String, concern| Change { at: scan.at, field: Field::Health, old, new, concern };
-    if !ended.is_empty() {
-        status.remember([change(texts(ended), String::new(), Concern::None)]);
+    // Those that began together and ended together are one line; since when they stood is known now and never again.
+    let mut begins: Vec<Timestamp> = ended.iter().map(|trouble| trouble.since).collect();
+    begins.sort_unstable();
+    begins.dedup();
+    for since in begins {
+        let together: Vec<Trouble> = ended.iter().filter(|trouble| trouble.since == since).cloned().collect();
+        let change = Change::new(scan.at, Field::Health, texts(&together), String::new(), Concern::None);
+        status.remember([Change { since: Some(since), ..change }]);
     }
     if let Some(concern) = began.iter().map(|trouble| trouble.concern).max() {
-        status.remember([change(String::new(), texts(began), concern)]);
+        status.remember([Change::new(scan.at, Field::Health, String::new(), texts(began), concern)]);
     }
     difference.notices(scan.subject.registered.as_str())
 }

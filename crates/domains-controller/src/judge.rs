@@ -1,12 +1,12 @@
 //! What an observation makes of a status: pure functions, which say what to write and what to tell. The same status and the
 //! same observation at the same time always give the same answer.
 
-use bailiwick_domains::history::{Change, Field, Observation, changes, incidents};
+use bailiwick_domains::history::{Change, Field, Observation, changes, incidents, learned};
 use bailiwick_domains::name::DomainName;
 use bailiwick_domains::registration::{Concern, Registration};
 use bailiwick_domains::scan::Scan;
 use bailiwick_domains::verification::decision::Outcome;
-use bailiwick_domains::verification::standing::{Lapse, Standing};
+use bailiwick_domains::verification::standing::Standing;
 use bailiwick_domains::verification::{Finding, Verdict};
 use jiff::{SignedDuration, Timestamp};
 
@@ -38,10 +38,12 @@ pub(crate) fn take_scan(status: &mut DomainStatus, scan: &Scan, declared: Renewa
     let mut found = Vec::new();
     if let Some(before) = &status.observation {
         found = changes(before, &seen);
+        // What is seen for the first time is no change, but from when on it was known is part of the history.
+        let learned = learned(before, &seen);
         if !found.is_empty() {
             status.last_change_detected = Some(now);
-            status.remember(found.iter().cloned());
         }
+        status.remember(found.iter().cloned().chain(learned));
         for incident in incidents(domain, found.clone()) {
             notices.push(notice(incident.concern, "DomainChanged", incident.summary));
             if incident.new_owner_possible {
@@ -66,6 +68,10 @@ pub(crate) fn take_scan(status: &mut DomainStatus, scan: &Scan, declared: Renewa
     }
     notices.extend(take_health(status, scan, seen.registration.as_ref(), declared, &found));
     status.observation = Some(seen);
+    // A status of an earlier version does not say when it began.
+    if status.last_scan.is_none() {
+        status.first_scan = Some(now);
+    }
     status.last_scan = Some(now);
     notices
 }
@@ -83,10 +89,10 @@ fn end_proof(status: &mut DomainStatus, domain: &DomainName, now: Timestamp) -> 
 
 /// Strikes out what a status says of a proof and the service did not write: the domain must be proved.
 pub(crate) fn disbelieve(status: &mut DomainStatus, domain: &str, doubt: Doubt, now: Timestamp) -> Notice {
-    let claimed = status.verification.take().map(|verification| words(&verification.standing)).unwrap_or_default();
+    let claimed = status.verification.take().map(|verification| verification.standing.words()).unwrap_or_default();
     let old = format!("{claimed}, as the status had it");
     let new = format!("not proved: the status was not believed, as {doubt}");
-    status.remember([Change { at: now, field: Field::Ownership, old, new, concern: Concern::Critical }]);
+    status.remember([Change::new(now, Field::Ownership, old, new, Concern::Critical)]);
     let note = format!(
         "what status.verification said of {domain} is not believed, as {doubt}: a new token is given, and the domain must be \
          proved with it"
@@ -191,7 +197,7 @@ pub(crate) fn take_verdict(status: &mut DomainStatus, verdict: &Verdict) -> Vec<
                 notices.push(notice(
                     Concern::Critical,
                     "VerificationLapsed",
-                    format!("{domain} is no longer verified: {}", words(&after)),
+                    format!("{domain} is no longer verified: {}", after.words()),
                 ));
             }
             status.set_condition(
@@ -238,19 +244,7 @@ fn ownership(before: &Standing, after: &Standing, now: Timestamp) -> Option<Chan
         (Standing::Proved { .. } | Standing::Missing { .. }, Standing::Lapsed { .. }) => Concern::Critical,
         _ => return None,
     };
-    Some(Change { at: now, field: Field::Ownership, old: words(before), new: words(after), concern })
-}
-
-/// How a claim stands, as the history writes it.
-pub(crate) fn words(standing: &Standing) -> String {
-    match standing {
-        Standing::Unproved { .. } => "not proved".to_owned(),
-        Standing::Proved { method, .. } => format!("proved by {}", method.words()),
-        Standing::Missing { .. } => "proof missing".to_owned(),
-        Standing::Lapsed { why: Lapse::Gone, .. } => "lapsed: the proof was gone for longer than its grace".to_owned(),
-        Standing::Lapsed { why: Lapse::NewRegistration, .. } => "lapsed: the registration changed hands".to_owned(),
-        Standing::Lapsed { why: Lapse::HandedOver, .. } => "handed over to another tenant".to_owned(),
-    }
+    Some(Change::new(now, Field::Ownership, before.words(), after.words(), concern))
 }
 
 /// Whether a status is worth writing: something changed, or the times of looks in it are a day old.

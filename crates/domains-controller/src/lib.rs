@@ -8,6 +8,7 @@
 
 mod access;
 mod agent;
+mod agent_metrics;
 mod agents;
 mod check_status;
 mod controller;
@@ -27,11 +28,12 @@ mod troubles;
 
 pub use access::{AGENT_ROLE, SERVICE_NAMESPACE};
 pub use agent::{AgentOptions, run_agent};
+pub use agent_metrics::AgentMetrics;
+pub use bailiwick_domains::history::record::{Drift, LastRight, RecordEvidence, RecordState, WantedRecord};
 pub use controller::{LEASE, Options, PROJECT_LABEL, RESCAN_ANNOTATION, run};
 pub use definition::{GROUP, VERSION, check_definition, domain_definition, probe_definition};
 pub use metrics::Metrics;
 pub use opt_out::OPT_OUT;
-pub use records::{Drift, LastRight, RecordEvidence, RecordState, WantedRecord};
 pub use seal::{SEAL_SECRET, Seal};
 pub use status::{
     Announcement, Condition, DomainSpec, DomainStatus, ProofScope, Renewal, RenewalStatus, Trouble, VerificationSpec,

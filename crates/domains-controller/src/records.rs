@@ -1,15 +1,13 @@
 //! Records that the owner of a domain wants to stay as they are: compared with what every server has, at each look. A record
 //! that drifts is told once, with the time at which it was noticed, and once more when it is right again.
 
-use std::net::IpAddr;
-
 use bailiwick_domains::authority::{RecordKind, RecordValue, Said, Survey};
+use bailiwick_domains::history::record::{Drift, LastRight, RecordEvidence, RecordState, WantedRecord};
 use bailiwick_domains::history::{Change, Field};
 use bailiwick_domains::name::DomainName;
 use bailiwick_domains::quote::quote;
 use bailiwick_domains::registration::Concern;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::judge::Notice;
 use crate::status::DomainStatus;
@@ -21,94 +19,6 @@ const CONDITION: &str = "RecordsMatch";
 const FOUND_MAX: usize = 20;
 /// Packets that are kept as evidence for one record.
 const EVIDENCE_MAX: usize = 4;
-
-/// A record as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WantedRecord {
-    /// The whole name.
-    pub name: String,
-    #[serde(rename = "type")]
-    pub kind: RecordKind,
-    /// As a zone file has it; of several values one object each.
-    pub value: String,
-}
-
-/// How a record stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RecordState {
-    #[serde(flatten)]
-    pub wanted: WantedRecord,
-    pub state: Drift,
-    /// What is there instead.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub found: Vec<String>,
-    /// Servers that do not have it, where others do.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub without: Vec<String>,
-    /// Since when it stands so.
-    pub since: Timestamp,
-    /// When it was last seen as it should be. Moved with other changes only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_right: Option<LastRight>,
-}
-
-/// When a record was as it should be, and what showed it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LastRight {
-    pub at: Timestamp,
-    /// The packets in which it was first seen so.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub evidence: Vec<RecordEvidence>,
-}
-
-/// A server's packet that had a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RecordEvidence {
-    pub server: String,
-    pub address: IpAddr,
-    pub packet_sha256: String,
-}
-
-/// Whether a record is as wished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Drift {
-    Match,
-    Missing,
-    Wrong,
-    /// Some servers have it.
-    Partial,
-    /// No server answered.
-    Unknown,
-}
-
-impl RecordState {
-    /// The record as the history writes it.
-    fn words(&self) -> String {
-        let WantedRecord { name, kind, value } = &self.wanted;
-        match self.state {
-            Drift::Match => format!("{name} {kind} {value}"),
-            Drift::Wrong => format!("{name} {kind} {}", self.found.join(", ")),
-            Drift::Missing => format!("{name} {kind} is gone"),
-            Drift::Partial => format!("{name} {kind} {value}, not on {}", self.without.join(", ")),
-            Drift::Unknown => format!("{name} {kind} is unknown"),
-        }
-    }
-
-    fn sentence(&self) -> String {
-        let WantedRecord { name, kind, value } = &self.wanted;
-        match self.state {
-            Drift::Match => format!("{name} {kind} is {value}, as it should be"),
-            Drift::Missing => format!("{name} {kind} {value} is gone"),
-            Drift::Wrong => format!("{name} {kind} is {} and should be {value}", self.found.join(", ")),
-            Drift::Partial => format!("{name} {kind} {value} is not on {}", self.without.join(", ")),
-            Drift::Unknown => format!("{name} {kind}: no server answers"),
-        }
-    }
-}
 
 /// A value in the form in which values are compared.
 fn plain(kind: RecordKind, value: &str) -> String {
@@ -217,7 +127,7 @@ pub(crate) fn take_records(
         if let Some(before) = before.filter(|before| (before.state == Drift::Match) != (state.state == Drift::Match)) {
             let concern = if state.state == Drift::Match { Concern::None } else { Concern::Warning };
             let (old, new) = (before.words(), state.words());
-            changes.push(Change { at: now, field: Field::Record, old, new, concern });
+            changes.push(Change::new(now, Field::Record, old, new, concern));
         }
         if let Some(known) = before.and_then(|before| before.last_right.clone()) {
             let at = state.last_right.as_ref().map_or(known.at, |right| right.at).max(known.at);

@@ -1,6 +1,7 @@
 //! `Domain` as the controller reads and writes it.
 
-use bailiwick_domains::history::{Change, ExpiryState, Field, Observation};
+use bailiwick_domains::history::record::{RecordState, WantedRecord};
+use bailiwick_domains::history::{Change, ExpiryState, Field, HISTORY_MAX, OWNERSHIP_HISTORY_MAX, Observation};
 use bailiwick_domains::quote::{cut, quote};
 use bailiwick_domains::registration::Concern;
 use bailiwick_domains::verification::standing::Standing;
@@ -8,7 +9,6 @@ use bailiwick_domains::verification::{Challenge, Evidence, Scope};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::records::{RecordState, WantedRecord};
 use crate::seal::Seal;
 
 /// What is claimed.
@@ -102,6 +102,9 @@ pub struct DomainStatus {
     pub registration_observed: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_renewal: Option<RenewalStatus>,
+    /// When it was looked at for the first time: nothing is known of what was before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_scan: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_scan: Option<Timestamp>,
     /// When it is looked at after `last_scan`.
@@ -255,10 +258,6 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
 }
 
-/// Changes that are kept with the object, besides those of who has it.
-const HISTORY_MAX: usize = 100;
-/// Changes of who has it that are kept: a server that comes and goes must not wash them away.
-const OWNERSHIP_HISTORY_MAX: usize = 50;
 /// What the definition takes of a condition's message.
 const MESSAGE_BYTES_MAX: usize = 32_768;
 
@@ -338,13 +337,7 @@ mod tests {
     use super::*;
 
     fn change(field: Field, number: usize) -> Change {
-        Change {
-            at: Timestamp::UNIX_EPOCH,
-            field,
-            old: String::new(),
-            new: number.to_string(),
-            concern: Concern::Warning,
-        }
+        Change::new(Timestamp::UNIX_EPOCH, field, String::new(), number.to_string(), Concern::Warning)
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::plan::{Plan, ZoneFacts};
 use crate::recursive::Via;
 use crate::report::compare::CompareReport;
 use crate::report::fqdn::{Endpoints, FqdnReport};
+use crate::report::history::HistoryReport;
 use crate::report::trace::TraceReport;
 use crate::report::{Style, plan, scan, verification, zone_check};
 use crate::scan::Scan;
@@ -110,6 +111,16 @@ pub enum Check {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         signers: Vec<String>,
     },
+    /// What was known of a domain that is watched over, at a time, or all that changed.
+    History {
+        name: String,
+        /// A day or a moment; all changes where nothing is said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
+        /// The Domain, which whoever runs the check puts here.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        objects: Vec<Value>,
+    },
     /// Every question from the root down.
     Trace {
         name: String,
@@ -166,6 +177,7 @@ impl Check {
             Self::Fqdn { .. } => "fqdn",
             Self::Compare { .. } => "compare",
             Self::ZoneCheck { .. } => "zoneCheck",
+            Self::History { .. } => "history",
             Self::Trace { .. } => "trace",
         }
     }
@@ -189,6 +201,7 @@ impl Check {
             | Self::Fqdn { name, .. }
             | Self::Compare { name, .. }
             | Self::ZoneCheck { name, .. }
+            | Self::History { name, .. }
             | Self::Trace { name, .. } => vec![name.as_str()],
             Self::Plan { name, .. } => name.iter().map(String::as_str).collect(),
         }
@@ -223,6 +236,7 @@ pub enum Report {
     Fqdn(Vec<FqdnReport>),
     Compare(Box<CompareReport>),
     ZoneCheck(Box<ZoneCheck>),
+    History(Box<HistoryReport>),
     Trace(Box<TraceReport>),
 }
 
@@ -238,6 +252,7 @@ impl Serialize for Report {
             Self::Fqdn(reports) => reports.serialize(serializer),
             Self::Compare(report) => report.serialize(serializer),
             Self::ZoneCheck(check) => check.serialize(serializer),
+            Self::History(report) => report.serialize(serializer),
             Self::Trace(report) => report.serialize(serializer),
         }
     }
@@ -268,6 +283,7 @@ impl Report {
             Self::Fqdn(reports) => reports.iter().map(|report| report.text(style)).collect::<Vec<_>>().join("\n"),
             Self::Compare(report) => report.text(style),
             Self::ZoneCheck(check) => zone_check::text(check, style),
+            Self::History(report) => report.text(style),
             Self::Trace(report) => report.text(style),
         }
     }
@@ -302,10 +318,16 @@ impl Report {
                 let (count, live) = all.fold((0, 0), |(count, live), report| {
                     (count + 1, live + usize::from(matches!(report.state, State::Match)))
                 });
-                match analyses.iter().all(Analysis::is_done) {
+                let standing = match analyses.iter().all(Analysis::is_done) {
                     true => "everything is as planned, for everybody".to_owned(),
                     false => format!("{live} of {count} records are as planned"),
-                }
+                };
+                let services = analyses.iter().flat_map(|analysis| &analysis.services);
+                let unready = services.flat_map(|service| {
+                    let unready = service.endpoints.iter().filter(|endpoint| !endpoint.is_ready);
+                    unready.map(|one| format!("https://{} at {}: {}", service.host, one.address, one.verdict))
+                });
+                std::iter::once(standing).chain(unready).collect::<Vec<_>>().join("; ")
             }
             Self::Fqdn(reports) => reports
                 .iter()
@@ -314,6 +336,7 @@ impl Report {
                 .join(" "),
             Self::Compare(report) => report.summary.clone(),
             Self::ZoneCheck(check) => zone_check::verdict(check),
+            Self::History(report) => report.summary(),
             Self::Trace(report) => report.conclusion(),
         }
     }

@@ -1,5 +1,8 @@
 //! What is behind an address: the certificate that a name gets there, whether it is the right one, and whether the service
-//! answers. Only public addresses are called; a wrong certificate is looked at but nothing is sent over its connection.
+//! answers. Only public addresses are called; a wrong certificate is looked at but nothing is sent over its connection. What
+//! several places see of one address is put together in [`places`].
+
+pub mod places;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,11 +12,12 @@ use http::Request;
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
+use ring::digest;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio_rustls::TlsConnector;
 use x509_parser::extensions::GeneralName;
 
@@ -26,35 +30,39 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const HTTPS_PORT: u16 = 443;
 /// Names of a certificate that are kept.
 const MAX_NAMES: usize = 100;
+/// Names of a certificate that a sentence repeats.
+const NAMES_TOLD: usize = 4;
 
 /// A certificate as a client sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Certificate {
     /// The names it is for.
     pub names: Vec<String>,
+    /// What tells it apart from another one for the same names.
+    pub sha256: String,
     /// Who issued it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
     /// When it ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
     /// Why a browser would refuse it; nothing when it would not.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What is behind one address.
-#[derive(Clone, Debug, Serialize)]
+/// What is behind one address, as one place sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// The address.
     pub address: IpAddr,
     /// The certificate, if a handshake got that far.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
     /// The status of `GET /`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_status: Option<u16>,
     /// How long the whole took, in milliseconds.
     pub elapsed_ms: f64,
@@ -165,7 +173,7 @@ impl ServerCertVerifier for Witness {
         let (names, issuer, expires) = read(end_entity);
         let problem = judged.err().map(|error| explain(&error, server_name, &names, expires));
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Certificate { names, issuer, expires, problem });
+            Some(Certificate { names, sha256: fingerprint(end_entity), issuer, expires, problem });
         Ok(ServerCertVerified::assertion())
     }
 
@@ -199,7 +207,7 @@ fn explain(error: &rustls::Error, host: &ServerName<'_>, names: &[String], expir
     };
     match reason {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("the certificate is for {}, not for {}", names.join(", "), host.to_str())
+            format!("the certificate is for {}, not for {}", names_text(names), host.to_str())
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => match expires {
             Some(expires) => format!("the certificate ended on {}", expires.strftime("%F")),
@@ -208,6 +216,20 @@ fn explain(error: &rustls::Error, host: &ServerName<'_>, names: &[String], expir
         CertificateError::UnknownIssuer => "the certificate is from nobody whom browsers trust".to_owned(),
         other => format!("the certificate is refused: {other}"),
     }
+}
+
+/// The first names of a certificate, and how many more there are.
+pub(crate) fn names_text(names: &[String]) -> String {
+    if names.is_empty() {
+        return "no names".to_owned();
+    }
+    let more = names.len().saturating_sub(NAMES_TOLD);
+    let told = names.iter().take(NAMES_TOLD).cloned();
+    told.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>().join(", ")
+}
+
+fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    digest::digest(&digest::SHA256, certificate).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read(certificate: &CertificateDer<'_>) -> (Vec<String>, Option<String>, Option<Timestamp>) {

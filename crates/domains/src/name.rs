@@ -10,6 +10,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::wire::{Name, parse_name};
+
 pub use script::Lookalike;
 pub(crate) use suffix::is_registry_suffix;
 pub use suffix::{Subject, SuffixKind};
@@ -28,22 +30,26 @@ pub struct DomainName(Box<str>);
 /// Why a text is no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    #[error("there is no name in it")]
+    #[error("there is no name in it; give one such as www.example.com")]
     Empty,
     #[error("{0} is an address; give the name instead")]
     Address(IpAddr),
-    #[error("the name is longer than {NAME_CHARS_MAX} characters")]
+    #[error("{0} is no address, as each part of one is at most 255, and no name, as none ends in a number")]
+    NoAddress(DomainName),
+    #[error("the name is longer than {NAME_CHARS_MAX} characters, which no name can be")]
     TooLong,
-    #[error("the label {0:?} is longer than {LABEL_CHARS_MAX} characters")]
+    #[error("the label {0:?} is longer than {LABEL_CHARS_MAX} characters, which none can be")]
     LabelTooLong(String),
-    #[error("two dots follow each other, or a dot stands in front")]
+    #[error("two dots follow each other, or a dot stands in front: take the one too many out")]
     EmptyLabel,
-    #[error("{character:?} cannot be part of a name")]
+    #[error("{character:?} cannot be part of a name; letters, digits, hyphens, underscores and dots can")]
     Character { character: char },
-    #[error("{0:?} is no internationalised name")]
+    #[error("{0:?} is no internationalised name: give it in its own script, or what that becomes in xn-- form")]
     Idna(String),
     #[error("{0} is a public suffix: nobody registers it, names are registered below it")]
     PublicSuffix(DomainName),
+    #[error("*.{0} stands for many names; give one of them, such as www.{0}")]
+    Wildcard(DomainName),
     #[error("{0} has only one label; a name such as example.com is needed")]
     SingleLabel(DomainName),
 }
@@ -209,7 +215,32 @@ pub fn host_of(input: &str) -> Result<DomainName, NameError> {
         return Err(NameError::Address(address));
     }
     let text = text.strip_prefix("*.").unwrap_or(text);
-    DomainName::parse(text)
+    let host = DomainName::parse(text)?;
+    // RFC 1123: the last label of a host is never a number, so that addresses can be told apart.
+    let ends_in_number = host.labels().next_back().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    if ends_in_number { Err(NameError::NoAddress(host)) } else { Ok(host) }
+}
+
+/// A name to ask the DNS about, as it is typed: any name there can be, the root and wildcards included, or what [`host_of`] takes.
+pub fn asked_name(input: &str) -> Result<Name, String> {
+    let text = input.trim();
+    if text == "." {
+        return Ok(Name::root());
+    }
+    let is_pasted = !text.is_ascii() || text.contains([':', '@']) || text.parse::<IpAddr>().is_ok() || text.is_empty();
+    if is_pasted {
+        let host = host_of(text).map_err(|error| error.to_string())?;
+        let host = if text.starts_with("*.") { format!("*.{host}") } else { host.to_string() };
+        return parse_name(&host).map_err(|error| error.to_string());
+    }
+    // What is wrong with a name is told in our own words.
+    parse_name(text).map_err(|error| DomainName::parse(text).err().map_or(error.to_string(), |told| told.to_string()))
+}
+
+/// The same for whoever asks about one name: a wildcard is none.
+pub fn one_host_of(input: &str) -> Result<DomainName, NameError> {
+    let host = host_of(input)?;
+    if input.trim().starts_with("*.") { Err(NameError::Wildcard(host)) } else { Ok(host) }
 }
 
 #[cfg(test)]

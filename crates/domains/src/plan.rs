@@ -17,7 +17,7 @@ use self::domain_connect::DomainConnect;
 use crate::advice::Schedule;
 use crate::authority::RecordKind;
 use crate::caa::CertificateRules;
-use crate::name::{DomainName, NameError};
+use crate::name::{DomainName, NameError, host_of};
 use crate::provider::{Apex, Detection, Provider};
 
 pub use standing::PlannedChange;
@@ -40,13 +40,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Takes `www.example.com` and `*.example.com`.
+    /// Takes `www.example.com` and `*.example.com`, and whatever else leads to a host, such as a URL.
     pub fn parse(text: &str) -> Result<Self, NameError> {
-        let text = text.trim();
-        match text.strip_prefix("*.") {
-            Some(base) => Ok(Self { base: DomainName::parse(base)?, wildcard: true }),
-            None => Ok(Self { base: DomainName::parse(text)?, wildcard: false }),
-        }
+        let wildcard = text.trim().starts_with("*.");
+        Ok(Self { base: host_of(text)?, wildcard })
     }
 }
 

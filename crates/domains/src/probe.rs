@@ -1,13 +1,16 @@
 //! What other places are asked, and what they answer: the questions an agent far away takes, the evidence that it gives back,
 //! and what is believed of it. Evidence comes from another machine, so its size and its subject are checked before it counts.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{Authorities, RecordKind, Said, Survey, Surveyor};
+use crate::endpoint::{self, Endpoint, places::ADDRESSES_MAX};
 use crate::name::DomainName;
+use crate::quote::quote;
 use crate::report::fqdn::{self, PlaceReport};
 use crate::seams::VantagePoint;
 use crate::wire::{Question, RecordType, parse_name, type_text};
@@ -20,6 +23,8 @@ pub const EVIDENCE_BYTES_MAX: usize = 128 * 1024;
 const SERVERS_MAX: usize = 64;
 /// Records of one answer.
 const RECORDS_MAX: usize = 512;
+/// Names of a certificate that evidence has: sixteen certificates with as many stay below what is taken.
+const CERTIFICATE_NAMES_MAX: usize = 16;
 
 /// Something to find out from another place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +34,9 @@ pub enum ProbeQuestion {
     Survey { name: DomainName, record: RecordKind },
     /// What the name resolves to.
     Look { name: DomainName, record: String },
+    /// What is behind addresses for whoever wants the name: certificate and service. Addresses that are not public are not
+    /// called, whoever asks for it.
+    Call { name: DomainName, addresses: Vec<IpAddr> },
 }
 
 /// What was found out.
@@ -40,6 +48,9 @@ pub enum ProbeAnswer {
     },
     Look {
         place: PlaceReport,
+    },
+    Call {
+        endpoints: Vec<Endpoint>,
     },
     /// Nothing, and why.
     Problem {
@@ -60,6 +71,16 @@ pub trait RemotePlaces: Send + Sync {
     /// by [`RemotePlaces::absent`].
     fn ask<'a>(&'a self, questions: &'a [ProbeQuestion]) -> BoxFuture<'a, Vec<PlaceAnswers>>;
 
+    /// Asks those of these names alone.
+    fn ask_those<'a>(
+        &'a self,
+        places: &'a [String],
+        questions: &'a [ProbeQuestion],
+    ) -> BoxFuture<'a, Vec<PlaceAnswers>>;
+
+    /// The places that can be asked.
+    fn present(&self) -> Vec<String>;
+
     /// Places that are known and cannot be asked, with the reason.
     fn absent(&self) -> Vec<Absent>;
 }
@@ -78,6 +99,14 @@ pub struct NoRemotePlaces;
 impl RemotePlaces for NoRemotePlaces {
     fn ask<'a>(&'a self, _: &'a [ProbeQuestion]) -> BoxFuture<'a, Vec<PlaceAnswers>> {
         Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn ask_those<'a>(&'a self, _: &'a [String], _: &'a [ProbeQuestion]) -> BoxFuture<'a, Vec<PlaceAnswers>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn present(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn absent(&self) -> Vec<Absent> {
@@ -113,6 +142,18 @@ async fn answer_one(surveyor: &Surveyor, from: &VantagePoint, question: &ProbeQu
                 Err(reason) => ProbeAnswer::Problem { reason },
             }
         }
+        ProbeQuestion::Call { name, addresses } => {
+            let Some(engine) = surveyor.engine(&from.name) else {
+                return ProbeAnswer::Problem { reason: format!("there is no vantage point {}", from.name) };
+            };
+            let calls = addresses.iter().take(ADDRESSES_MAX);
+            let calls = calls.map(|address| endpoint::look(engine, name.as_str(), *address));
+            let mut endpoints = join_all(calls).await;
+            for certificate in endpoints.iter_mut().filter_map(|endpoint| endpoint.certificate.as_mut()) {
+                certificate.names.truncate(CERTIFICATE_NAMES_MAX);
+            }
+            ProbeAnswer::Call { endpoints }
+        }
     }
 }
 
@@ -127,7 +168,7 @@ pub fn parse_type(text: &str) -> Result<RecordType, String> {
     let upper = text.to_ascii_uppercase();
     match upper.strip_prefix("TYPE").map(str::parse::<u16>) {
         Some(Ok(number)) => Ok(RecordType::from(number)),
-        _ => upper.parse().map_err(|_| format!("{text:?} is not a record type")),
+        _ => upper.parse().map_err(|_| format!("{text:?} is not a record type; A, AAAA, CNAME, MX, NS and TXT are, and so is TYPE with a number up to 65535")),
     }
 }
 
@@ -149,10 +190,21 @@ pub fn believe(place: &str, questions: &[ProbeQuestion], bytes: &[u8]) -> Result
         match answer {
             ProbeAnswer::Survey { survey } => place.clone_into(&mut survey.vantage_point),
             ProbeAnswer::Look { place: seen } => place.clone_into(&mut seen.place),
+            ProbeAnswer::Call { endpoints } => endpoints.iter_mut().for_each(shorten),
             ProbeAnswer::Problem { .. } => {}
         }
     }
     Ok(answers)
+}
+
+/// Texts of another machine are repeated up to a limit.
+fn shorten(endpoint: &mut Endpoint) {
+    endpoint.verdict = quote(&endpoint.verdict);
+    if let Some(certificate) = &mut endpoint.certificate {
+        certificate.names.truncate(CERTIFICATE_NAMES_MAX);
+        let texts = certificate.names.iter_mut().chain(&mut certificate.issuer).chain(&mut certificate.problem);
+        texts.chain([&mut certificate.sha256]).for_each(|text| *text = quote(text));
+    }
 }
 
 /// Whether an answer is about its question, and has no more than a zone can have.
@@ -174,16 +226,23 @@ fn fits(question: &ProbeQuestion, answer: &ProbeAnswer) -> bool {
             let wanted = parse_type(record).map(type_text).unwrap_or_default();
             place.records.len() <= RECORDS_MAX && place.records.iter().all(|record| record.rtype == wanted)
         }
+        (ProbeQuestion::Call { addresses, .. }, ProbeAnswer::Call { endpoints }) => {
+            let called = addresses.iter().take(ADDRESSES_MAX);
+            endpoints.iter().map(|endpoint| &endpoint.address).eq(called)
+        }
         _ => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use serde_json::json;
 
     use super::*;
     use crate::authority::Security;
+    use crate::seams::{Clock, Net, Roots, SystemClock};
 
     fn name(text: &str) -> DomainName {
         DomainName::parse(text).expect("a name")
@@ -229,6 +288,47 @@ mod tests {
         assert!(believe("fra", &[question()], &bytes(&[])).is_err(), "an answer is missing");
         let look = ProbeQuestion::Look { name: name("_x.example.com"), record: "A".into() };
         assert!(believe("fra", &[look], &bytes(&[survey("_x.example.com")])).is_err(), "another kind");
+    }
+
+    #[test]
+    fn calls_are_believed_of_the_addresses_that_were_asked_for_alone() {
+        let call = |address: &str| {
+            json!([{"kind": "call", "endpoints": [
+                {"address": address, "elapsedMs": 1.0, "verdict": "x".repeat(4_000), "isReady": true},
+            ]}])
+            .to_string()
+        };
+        let addresses = vec!["192.0.2.1".parse().expect("an address")];
+        let asked = [ProbeQuestion::Call { name: name("example.com"), addresses }];
+        let answers = believe("fra", &asked, call("192.0.2.1").as_bytes()).expect("evidence");
+        assert!(matches!(&answers[..], [ProbeAnswer::Call { endpoints }] if endpoints[0].verdict.len() <= 1_024));
+        assert!(believe("fra", &asked, call("192.0.2.2").as_bytes()).is_err());
+        assert!(believe("fra", &asked, br#"[{"kind": "call", "endpoints": []}]"#).is_err());
+    }
+
+    /// An agent is told what to call by a service elsewhere: what is in its own network is not called all the same.
+    #[tokio::test]
+    async fn an_agent_calls_nobody_in_its_own_network() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let from = VantagePoint { name: "fra".into(), ..VantagePoint::here() };
+        let roots = Arc::new(Roots { vantage_points: vec![from.clone()], ..Roots::internet() });
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let addresses: Vec<IpAddr> =
+            ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:192.168.0.1", "fd00::1"]
+                .map(|text| text.parse().expect("an address"))
+                .to_vec();
+        // Were the guard to fail, the way to the first one would be open.
+        let routes = [(SocketAddr::new(addresses[0], 443), listener.local_addr().expect("its address"))];
+        let net = Net::from(from.clone()).with_routes(routes.into());
+        let surveyor = Arc::new(Surveyor::new(&net, &clock, &roots));
+        let question = ProbeQuestion::Call { name: name("example.com"), addresses: addresses.clone() };
+        let answers = answer(&surveyor, &from, &[question]).await;
+        let [ProbeAnswer::Call { endpoints }] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!(endpoints.len(), addresses.len());
+        for endpoint in endpoints {
+            assert_eq!(endpoint.verdict, "not called: not a public address", "{}", endpoint.address);
+        }
+        assert!(futures::FutureExt::now_or_never(listener.accept()).is_none(), "nobody came");
     }
 
     #[test]

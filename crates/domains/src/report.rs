@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod fqdn;
+pub mod history;
 pub mod plan;
 pub mod scan;
 mod style;

@@ -11,7 +11,7 @@ use crate::caa;
 use crate::dial::{Dialer, Hosts, Reach};
 use crate::engine::Engine;
 use crate::https::{HttpClient, HttpError};
-use crate::name::{DomainName, Subject};
+use crate::name::{DomainName, NameError, Subject, host_of, is_registry_suffix};
 use crate::plan::analysis::{Analysis, Cached, Live, Way, analyze, live_now, question_about, questions};
 use crate::plan::domain_connect;
 use crate::plan::{Aim, Host, Plan, PlannedRecord, Wish, ZoneFacts};
@@ -119,6 +119,17 @@ impl Toolbox {
     /// The zone that a name is in, and who serves it.
     pub async fn zone_of(&self, name: &DomainName) -> Result<ZoneFacts, String> {
         let survey = self.surveyor.survey(&self.here(), name, RecordKind::Soa).await?;
+        // Nobody but the registry writes into its zone: whoever reads this has no place for a record yet.
+        if is_registry_suffix(survey.zone.as_str()) {
+            return Err(match survey.zone == *name {
+                true => NameError::PublicSuffix(name.clone()).to_string(),
+                false => format!(
+                    "it is not delegated: {} has no nameservers for it; register it, or have its registrar enter the \
+                     nameservers, and ask again",
+                    survey.zone
+                ),
+            });
+        }
         Ok(facts(&survey))
     }
 
@@ -267,7 +278,7 @@ impl std::str::FromStr for Target {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.parse() {
             Ok(address) => Ok(Self::Address(address)),
-            Err(_) => DomainName::parse(text).map(Self::Host),
+            Err(_) => host_of(text).map(Self::Host),
         }
     }
 }

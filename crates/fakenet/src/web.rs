@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +11,10 @@ use anyhow::Result;
 
 use crate::certificates::Authority;
 use crate::registry;
-use crate::world::{BROKEN_WEB_ADDRESS, OTHER_ISSUER_ADDRESS, WEB_ADDRESS, WRONG_CERTIFICATE_ADDRESS};
+use crate::world::{
+    BROKEN_WEB_ADDRESS, FORGOTTEN_PLACE, OTHER_ISSUER_ADDRESS, PLACES_WEB_ADDRESS, SILENT_PLACE, WEB_ADDRESS,
+    WRONG_CERTIFICATE_ADDRESS,
+};
 
 /// A request line longer than this is nobody's.
 const MAX_HEAD_BYTES: u64 = 16 * 1024;
@@ -83,7 +86,35 @@ pub(crate) fn start(authority: &Authority) -> Result<Sites> {
         serve(SocketAddr::new(address.parse()?, 80), None, handler.clone())?;
         serve(SocketAddr::new(address.parse()?, 443), Some(certificate.server_config()?), handler.clone())?;
     }
+    start_at_places(authority, &ok)?;
     Ok(sites)
+}
+
+/// One address with a machine at each place, as anycast has it.
+fn start_at_places(authority: &Authority, handler: &Handler) -> Result<()> {
+    let issue = |file: &str, name: &str| {
+        let certificate = authority.issue(authority.directory(), &format!("{PLACES_WEB_ADDRESS}-{file}"), &[name]);
+        certificate.and_then(|certificate| certificate.server_config())
+    };
+    let (usual, former) = (issue("usual", "pops.plain.com")?, issue("former", "former.plain.com")?);
+    let (forgotten, silent): (IpAddr, IpAddr) = (FORGOTTEN_PLACE.parse()?, SILENT_PLACE.parse()?);
+    let machine = move |visitor: IpAddr| match visitor {
+        place if place == silent => None,
+        place if place == forgotten => Some(former.clone()),
+        _ => Some(usual.clone()),
+    };
+    let listener = TcpListener::bind(SocketAddr::new(PLACES_WEB_ADDRESS.parse()?, 443))?;
+    let handler = handler.clone();
+    std::thread::Builder::new().name(format!("web {PLACES_WEB_ADDRESS}")).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let Some(tls) = stream.peer_addr().ok().and_then(|visitor| machine(visitor.ip())) else { continue };
+            let handler = handler.clone();
+            std::thread::spawn(move || {
+                let _ = answer(stream, Some(tls), &handler);
+            });
+        }
+    })?;
+    Ok(())
 }
 
 /// Serves an address, with TLS when there is a configuration for it.

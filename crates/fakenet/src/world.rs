@@ -78,6 +78,12 @@ pub(crate) const WRONG_CERTIFICATE_ADDRESS: &str = "151.101.1.11";
 pub(crate) const OTHER_ISSUER_ADDRESS: &str = "151.101.1.14";
 /// A web server that answers 503.
 pub(crate) const BROKEN_WEB_ADDRESS: &str = "151.101.1.12";
+/// A web server with a machine at each place: that in Singapore was forgotten when the certificate was changed, that in São Paulo
+/// hangs up.
+pub(crate) const PLACES_WEB_ADDRESS: &str = "151.101.1.15";
+/// Where those machines take visitors from.
+pub(crate) const FORGOTTEN_PLACE: &str = "100.64.3.1";
+pub(crate) const SILENT_PLACE: &str = "100.64.4.1";
 
 /// The token at `_bailiwick-challenge.geo.com`, which only Frankfurt does not get.
 pub const PROOF_EXCEPT_IN_FRANKFURT: &str = "mzxw6ytboi4dsnrzgqytcnbqgezdgnbv";
@@ -159,6 +165,7 @@ pub(crate) fn all_addresses() -> Vec<IpAddr> {
         WRONG_CERTIFICATE_ADDRESS,
         OTHER_ISSUER_ADDRESS,
         BROKEN_WEB_ADDRESS,
+        PLACES_WEB_ADDRESS,
         CROOKED_SOURCE,
         SECOND_OPINION,
     ];
@@ -289,7 +296,7 @@ fn healthy() -> Vec<Zone> {
                 "@ 1800 IN A {WEB_ADDRESS}\n@ 1800 IN MX 10 mail.q7.io.\nmail 1800 IN A {WEB_ADDRESS}\nblog 300 IN CNAME edge.target.net."
             )),
         Zone::new("plain.com", &a, &[OpA]).records(&format!(
-            "@ IN A {WEB_ADDRESS}\nwww 3600 IN A {WEB_ADDRESS}\n_domainconnect IN TXT \"connect.registrar.net\""
+            "@ IN A {WEB_ADDRESS}\nwww 3600 IN A {WEB_ADDRESS}\npops IN A {PLACES_WEB_ADDRESS}\n_domainconnect IN TXT \"connect.registrar.net\""
         )),
         Zone::new("negative.com", &a, &[OpA]).soa(300, 3600).records(&format!("@ IN A {WEB_ADDRESS}")),
         Zone::new("moving.com", &a, &[OpA]).records(&format!("@ 3600 IN A {WEB_ADDRESS}\nwww 3600 IN A {WEB_ADDRESS}")),

@@ -1,4 +1,5 @@
-//! A running `bailiwick controllers`, which works on a [`Server`] from outside. It shows itself on a port the system picked.
+//! A running `bailiwick controllers`, or another program that works on a [`Server`] from outside and shows itself as they do, on a
+//! port the system picked.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,9 +25,15 @@ pub struct Controllers {
 impl Controllers {
     /// Starts the program, given as `env!("CARGO_BIN_EXE_bailiwick")`, and waits until it can be asked how it stands.
     pub fn start(binary: impl AsRef<Path>, server: &Server) -> Result<Self> {
-        let mut process = Command::new(binary.as_ref())
-            .args(["controllers", "--metrics-bind-address", "127.0.0.1:0", "--kubeconfig"])
-            .arg(server.kubeconfig())
+        let mut command = Command::new(binary.as_ref());
+        command.args(["controllers", "--kubeconfig"]).arg(server.kubeconfig());
+        Self::start_as(command)
+    }
+
+    /// Starts a program that takes `--metrics-bind-address` as they do.
+    pub fn start_as(mut command: Command) -> Result<Self> {
+        let mut process = command
+            .args(["--metrics-bind-address", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;

@@ -4,6 +4,7 @@
 mod agent;
 mod compare;
 mod fqdn;
+mod history;
 mod plan;
 mod progress;
 mod scan;
@@ -19,11 +20,12 @@ use std::sync::Arc;
 use anyhow::Context;
 use bailiwick_domains::check::{self, Check};
 use bailiwick_domains::engine::Engine;
+use bailiwick_domains::name::asked_name;
 use bailiwick_domains::probe::{self, NoRemotePlaces};
 use bailiwick_domains::report::Style;
 use bailiwick_domains::seams::{Net, ROOTS_ENV, Roots, SystemClock, VantagePoint};
 use bailiwick_domains::toolbox::Toolbox;
-use bailiwick_domains::wire::{Name, RecordType, parse_name};
+use bailiwick_domains::wire::{Name, RecordType};
 
 use self::progress::Progress;
 
@@ -51,6 +53,7 @@ pub(super) struct Common {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
+    #[value(alias = "table")]
     Text,
     Json,
 }
@@ -72,6 +75,8 @@ enum Command {
     Doctor(compare::Doctor),
     /// Show what a name means from many places, with every step of its aliases.
     Fqdn(fqdn::Args),
+    /// Show what changed about a Domain of the domains service, or what was known of it at a time.
+    History(history::Args),
     /// The exact records that make a name lead somewhere, as the provider wants them typed.
     Plan(plan::Args),
     /// Registration, name servers and SOA of a domain, in plain words.
@@ -93,6 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Compare(args) => compare::compare(&common, args).await,
             Command::Doctor(args) => compare::doctor(&common, args).await,
             Command::Fqdn(args) => fqdn::run(&common, args).await,
+            Command::History(args) => history::run(&common, args).await,
             Command::Plan(args) => plan::run(&common, args).await,
             Command::Scan(args) => scan::run(&common, args).await,
             Command::Trace(args) => trace::run(&common, args).await,
@@ -180,6 +186,7 @@ pub(super) fn doing(check: &Check, toolbox: &Toolbox) -> String {
         Check::Fqdn { .. } => "asking from every place about",
         Check::Compare { .. } => "asking resolvers about",
         Check::ZoneCheck { .. } => "checking every server of",
+        Check::History { .. } => "reading the history of",
         Check::Trace { .. } => "following",
     };
     let names = check.names().join(", ");
@@ -189,7 +196,7 @@ pub(super) fn doing(check: &Check, toolbox: &Toolbox) -> String {
 
 /// A name as it is typed.
 fn name(text: &str) -> Result<Name, String> {
-    parse_name(text).map_err(|error| error.to_string())
+    asked_name(text)
 }
 
 /// A type as it is typed: a mnemonic, or `TYPE` and a number.

@@ -26,19 +26,24 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Serves until the returned tasks are dropped.
+    /// Serves what controllers show, until the returned tasks are dropped.
     pub async fn serve(&self, metrics: Metrics) -> anyhow::Result<JoinSet<()>> {
-        let mut serving = JoinSet::new();
-        let Some(address) = self.metrics_bind_address else { return Ok(serving) };
-        let listener = DiagnosticsListener::bind(address).await?;
-        tracing::info!(address = %listener.local_addr()?, "metrics are served");
         let shown = metrics.clone();
         let readiness = Arc::new(move || match shown.standing() {
             Standing::Starting => Err("starting"),
             Standing::Waiting => Ok("waiting"),
             Standing::Leading => Ok("leading"),
         });
-        serving.spawn(listener.serve(Diagnostics { metrics: Arc::new(move |text| metrics.append(text)), readiness }));
+        self.show(Diagnostics { metrics: Arc::new(move |text| metrics.append(text)), readiness }).await
+    }
+
+    /// Serves what a program shows, until the returned tasks are dropped.
+    pub async fn show(&self, shown: Diagnostics) -> anyhow::Result<JoinSet<()>> {
+        let mut serving = JoinSet::new();
+        let Some(address) = self.metrics_bind_address else { return Ok(serving) };
+        let listener = DiagnosticsListener::bind(address).await?;
+        tracing::info!(address = %listener.local_addr()?, "metrics are served");
+        serving.spawn(listener.serve(shown));
         Ok(serving)
     }
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use bailiwick_domains_controller::{AGENT_ROLE, SERVICE_NAMESPACE};
 use bailiwick_fakenet::scenario;
 use bailiwick_fakenet::scenarios::Scenario;
+use bailiwick_testkit::Controllers;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -20,11 +21,13 @@ use crate::world::{PATIENCE, World, client, condition, create, resource, tells, 
 pub fn scenarios() -> Vec<Scenario<World>> {
     vec![
         scenario!(answers_from_two_agents_are_grouped_by_what_they_see),
+        scenario!(a_certificate_that_one_place_still_has_and_a_place_without_answer_are_told),
         scenario!(an_agent_that_is_gone_is_skipped_and_that_is_said),
         scenario!(a_proof_that_another_place_does_not_see_does_not_count),
         scenario!(an_agent_may_do_its_work_and_nothing_else),
         scenario!(evidence_that_is_not_what_was_asked_for_is_not_taken),
         scenario!(two_agents_cannot_have_one_name),
+        scenario!(an_agent_shows_whether_it_is_registered_and_what_it_did),
     ]
 }
 
@@ -100,18 +103,22 @@ async fn credentials_at(world: &World, client: &kube::Client, admin: &Path, name
     Ok(file)
 }
 
-fn spawn(world: &World, kubeconfig: &Path, name: &str, source: &str) -> Result<Agent> {
-    let child = Command::new(env!("CARGO_BIN_EXE_bailiwick"))
+fn command(world: &World, kubeconfig: &Path, name: &str, source: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bailiwick"));
+    command
         .args(["dns", "agent", "--name", name, "--region", name, "--source", source, "--kubeconfig"])
         .arg(kubeconfig)
-        .env("BAILIWICK_DNS_ROOTS", world.bed.roots_file())
-        .stderr(Stdio::inherit())
-        .spawn()?;
+        .env("BAILIWICK_DNS_ROOTS", world.bed.roots_file());
+    command
+}
+
+fn spawn(world: &World, kubeconfig: &Path, name: &str, source: &str) -> Result<Agent> {
+    let child = command(world, kubeconfig, name, source).stderr(Stdio::inherit()).spawn()?;
     Ok(Agent { child })
 }
 
 /// An agent that asks from one of the places of the fake internet, once it is registered.
-async fn agent(world: &World, name: &str, source: &str) -> Result<Agent> {
+pub async fn agent(world: &World, name: &str, source: &str) -> Result<Agent> {
     let file = credentials(world, name).await?;
     let agent = spawn(world, &file, name, source)?;
     registered(&world.client, name).await?;
@@ -136,7 +143,7 @@ async fn registered(client: &kube::Client, name: &str) -> Result<()> {
 }
 
 /// Runs a check again until it tells something: the service learns of leases by a watch of its own, a moment later.
-async fn check_until(world: &World, namespace: &str, spec: serde_json::Value, told: &str) -> Result<DynamicObject> {
+pub async fn check_until(world: &World, namespace: &str, spec: serde_json::Value, told: &str) -> Result<DynamicObject> {
     check_at_until(world.checks(namespace), spec, told).await
 }
 
@@ -187,6 +194,46 @@ async fn answers_from_two_agents_are_grouped_by_what_they_see(world: &World) -> 
     let probes: Api<DynamicObject> =
         Api::namespaced_with(world.client.clone(), SERVICE_NAMESPACE, &resource("DomainProbe", "domainprobes"));
     assert_eq!(probes.list(&ListParams::default()).await?.items.len(), 0);
+    Ok(())
+}
+
+/// One address, a machine at each place: Singapore was forgotten when the certificate was changed, São Paulo hangs up.
+async fn a_certificate_that_one_place_still_has_and_a_place_without_answer_are_told(world: &World) -> Result<()> {
+    // A namespace may have few checks run in a minute.
+    for namespace in ["pops", "pops-same", "pops-private", "pops-away"] {
+        world.namespace(namespace).await?;
+    }
+    let spec = |name: &str| json!({"tool": "fqdn", "name": name, "types": ["A"]});
+    let _sin = agent(world, "pop-sin2", "100.64.3.1").await?;
+    let gru = agent(world, "pop-gru2", "100.64.4.1").await?;
+    let told = "the certificate is for former.plain.com, not for pops.plain.com at pop-sin2";
+    check_until(world, "pops", spec("pops.plain.com"), told).await?;
+    let object = check_until(world, "pops", spec("pops.plain.com"), " at pop-gru2").await?;
+    let summary = text(&object, "/status/summary");
+    tells(summary, "151.101.1.15 is not the same from everywhere: TLS ok, HTTP 200 at fra; ");
+    tells(summary, told);
+    tells(summary, "TLS fails: ");
+    let (status, _, message) = condition(&object, "Healthy");
+    assert_eq!(status, "False");
+    tells(message, &format!("151.101.1.15: {told}"));
+    assert!(!message.contains("at fra"), "Frankfurt has nothing to mend: {message}");
+    // One verdict for each address and place.
+    let views = object.data.pointer("/status/result/0/endpoints/0/views").and_then(|list| list.as_array());
+    let places = |view: &serde_json::Value| (view["places"].clone(), view["isReady"].clone());
+    let views: Vec<_> = views.context("views")?.iter().map(places).collect();
+    assert!(views.contains(&(json!(["fra"]), json!(true))), "{views:?}");
+    assert!(views.contains(&(json!(["pop-gru2"]), json!(false))), "{views:?}");
+    // Where all see the same, that is one line.
+    let object = check_until(world, "pops-same", spec("plain.com"), "All 3 places get the same answer").await?;
+    let report = text(&object, "/status/report");
+    tells(report, "151.101.1.10  TLS ok, HTTP 200");
+    assert!(!text(&object, "/status/summary").contains("not the same"));
+    // Nobody calls what is not public, wherever they are.
+    let object = check_until(world, "pops-private", spec("geo.com"), "203.0.113.2").await?;
+    tells(text(&object, "/status/report"), "203.0.113.2  not called: not a public address");
+    // A place that goes away is told as away, not as mended and not as broken.
+    drop(gru);
+    check_until(world, "pops-away", spec("pops.plain.com"), "pop-gru2 was not heard: it was shut down.").await?;
     Ok(())
 }
 
@@ -304,5 +351,26 @@ async fn two_agents_cannot_have_one_name(world: &World) -> Result<()> {
         .output()?;
     assert!(!output.status.success());
     tells(&String::from_utf8_lossy(&output.stderr), "another agent is called pop-twin and is alive");
+    Ok(())
+}
+
+async fn an_agent_shows_whether_it_is_registered_and_what_it_did(world: &World) -> Result<()> {
+    world.namespace("shown").await?;
+    let file = credentials(world, "pop-shown").await?;
+    let agent = Controllers::start_as(command(world, &file, "pop-shown", "100.64.9.1"))?;
+    assert_eq!(agent.get("/healthz")?, (200, "ok".to_owned()));
+    registered(&world.client, "pop-shown").await?;
+    check_until(world, "shown", geo(), "pop-shown").await?;
+    assert_eq!(agent.get("/readyz")?, (200, "registered".to_owned()));
+    let (status, metrics) = agent.get("/metrics")?;
+    assert_eq!(status, 200);
+    tells(&metrics, "bailiwick_dns_agent_registered 1\n");
+    let counted = |name: &str| -> Result<u64> {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)).context("not counted")?;
+        Ok(line.trim().parse()?)
+    };
+    assert!(counted("bailiwick_dns_agent_probes_total{outcome=\"answered\"}")? > 0, "{metrics}");
+    assert!(counted("bailiwick_dns_agent_dns_queries_total")? > 0, "{metrics}");
+    agent.terminate()?;
     Ok(())
 }

@@ -293,6 +293,12 @@ async fn a_name_on_the_opt_out_list_is_not_looked_at(world: &World) -> Result<()
     let object = until_refused(world, "nosy", json!({"tool": "trace", "name": "www.moving.com"})).await?;
     assert_eq!(text(&object, "/status/reason"), "OptedOut");
     tells(text(&object, "/status/message"), told);
+    // However it is written.
+    let spec = json!({"tool": "scan", "name": "https://www.moving.com:8443/shop"});
+    create(&world.checks("nosy"), "DomainCheck", "pasted", spec).await?;
+    let is_done = |object: &DynamicObject| matches!(text(object, "/status/phase"), "Succeeded" | "Failed");
+    let object = until_named(world.checks("nosy"), "pasted", is_done).await?;
+    assert_eq!(text(&object, "/status/reason"), "OptedOut");
     create(&world.domains("nosy"), "Domain", "moving", json!({"name": "moving.com"})).await?;
     let domain = until_named(world.domains("nosy"), "moving", |object| {
         crate::world::condition(object, "Healthy").1 == "OptedOut"

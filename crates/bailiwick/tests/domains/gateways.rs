@@ -11,11 +11,13 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, Pat
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
+use crate::agents::{agent, check_until, geo};
 use crate::world::{PATIENCE, World, condition, create, tells, text, until_named};
 
 pub fn scenarios() -> Vec<Scenario<World>> {
     vec![
         scenario!(a_gateways_plan_is_watched_told_and_gone_with_it),
+        scenario!(a_live_gateway_is_called_from_each_place),
         scenario!(a_repeated_check_tells_what_begins_and_what_has_ended),
         scenario!(only_names_of_ones_own_are_looked_at_again_and_again),
     ]
@@ -145,6 +147,45 @@ async fn a_gateways_plan_is_watched_told_and_gone_with_it(world: &World) -> Resu
     Ok(())
 }
 
+/// The records are right; whether what they lead to serves them is seen from each place, and told about the Gateway.
+async fn a_live_gateway_is_called_from_each_place(world: &World) -> Result<()> {
+    gateway_api(world).await?;
+    for namespace in ["served", "served-agents"] {
+        world.namespace(namespace).await?;
+    }
+    let (checks, domains) = (world.checks("served"), world.domains("served"));
+    let listener = json!({"name": "https", "protocol": "HTTPS", "port": 443, "hostname": "pops.plain.com"});
+    let gateway = json!({
+        "metadata": {"name": "edge"}, "spec": {"listeners": [listener]},
+        "status": {"addresses": [{"type": "IPAddress", "value": "151.101.1.15"}]},
+    });
+    make(world, "served", "Gateway", gateway).await?;
+    create(&domains, "Domain", "plain", json!({"name": "plain.com"})).await?;
+    let is_served = |object: &DynamicObject| condition(object, "Served").0 == "True";
+    let object = until_named(checks.clone(), "gateway-edge", is_served).await?;
+    assert_eq!(condition(&object, "Healthy").1, "Fulfilled", "{}", text(&object, "/status/report"));
+    tells(
+        text(&object, "/status/report"),
+        "https://pops.plain.com, called from every place\n  151.101.1.15  TLS ok, HTTP 200",
+    );
+    let _sin = agent(world, "pop-sin3", "100.64.3.1").await?;
+    check_until(world, "served-agents", geo(), "pop-sin3").await?;
+    let object = world.rescan(&checks, "gateway-edge", 6).await?;
+    let (status, reason, message) = condition(&object, "Served");
+    assert_eq!((status, reason), ("False", "NotServed"));
+    let problem = "the certificate is for former.plain.com, not for pops.plain.com at pop-sin3";
+    tells(message, &format!("https://pops.plain.com at 151.101.1.15: {problem}"));
+    tells(text(&object, "/status/summary"), problem);
+    assert_eq!(condition(&object, "Healthy").1, "Fulfilled", "the records are right all the same");
+    let failing = told(world, "served", "ServiceFailing").await?;
+    let [(about, note)] = failing.as_slice() else { anyhow::bail!("told once: {failing:?}") };
+    assert_eq!(about, "Gateway edge");
+    tells(note, problem);
+    of_gateway_api(world, "served", "Gateway").delete("edge", &DeleteParams::default()).await?;
+    domains.delete("plain", &DeleteParams::default()).await?;
+    Ok(())
+}
+
 async fn a_repeated_check_tells_what_begins_and_what_has_ended(world: &World) -> Result<()> {
     const RIGHT: &str = "@ 3600 IN NS ns2.op-a.net.";
     const WRONG: &str = "@ 3600 IN NS ns9.op-a.net.";
@@ -184,6 +225,16 @@ async fn only_names_of_ones_own_are_looked_at_again_and_again(world: &World) -> 
     let object = until_named(checks.clone(), "watch", |object| text(object, "/status/phase") == "Failed").await?;
     assert_eq!(text(&object, "/status/reason"), "NotClaimed");
     tells(text(&object, "/status/message"), "good.com is in no Domain of stalker");
+    // However the name is written, and when it is nobody's.
+    for (index, name) in ["https://good.com/", "someone@good.com", "."].into_iter().enumerate() {
+        let spec = json!({"tool": "trace", "name": name, "repeatSeconds": 300});
+        let check = format!("disguised-{index}");
+        create(&checks, "DomainCheck", &check, spec).await?;
+        let is_done = |object: &DynamicObject| matches!(text(object, "/status/phase"), "Succeeded" | "Failed");
+        let object = until_named(checks.clone(), &check, is_done).await?;
+        assert_eq!(text(&object, "/status/reason"), "NotClaimed", "{name}");
+        checks.delete(&check, &DeleteParams::default()).await?;
+    }
     let often = json!({"tool": "scan", "name": "good.com", "repeatSeconds": 10});
     let refused = create(&checks, "DomainCheck", "often", often).await.expect_err("too often").to_string();
     tells(&refused, "should be greater than or equal to 300");

@@ -5,6 +5,7 @@ mod agents;
 mod checks;
 mod claims;
 mod gateways;
+mod history;
 mod load;
 mod outage;
 mod projects;
@@ -24,6 +25,7 @@ fn main() -> anyhow::Result<()> {
     all.extend(agents::scenarios());
     all.extend(claims::scenarios());
     all.extend(watch::scenarios());
+    all.extend(history::scenarios());
     all.extend(projects::scenarios());
     all.extend(proofs::scenarios());
     all.extend(telling::scenarios());

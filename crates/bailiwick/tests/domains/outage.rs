@@ -1,5 +1,5 @@
-//! The server is killed and comes back on the same data, with the service in it; an agent elsewhere only loses sight of it.
-//! Nobody helps either: what happened meanwhile is noticed, what was told is not told again, and what was begun is finished.
+//! The server is killed and comes back on the same data, with the service in it, or its etcd is; an agent elsewhere only loses
+//! sight of it. Nobody helps any of them: what happened meanwhile is noticed, what was told is not told again, and what was begun is finished.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -8,18 +8,21 @@ use anyhow::{Context, Result};
 use bailiwick_domains_controller::RESCAN_ANNOTATION;
 use bailiwick_fakenet::scenario;
 use bailiwick_fakenet::scenarios::Scenario;
-use bailiwick_testkit::Server;
+use bailiwick_testkit::{Etcd, Server};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::agents::{agent_at, check_at_until, geo};
+use crate::agents::{Agent, agent_at, check_at_until, geo};
 use crate::claims::token;
 use crate::world::{World, condition, create, events, resource, text, until_named, until_served};
 
 pub fn scenarios() -> Vec<Scenario<World>> {
-    vec![scenario!(a_server_that_was_killed_goes_on_where_it_was_and_so_do_its_agents)]
+    vec![
+        scenario!(a_server_that_was_killed_goes_on_where_it_was_and_so_do_its_agents),
+        scenario!(while_etcd_is_away_nothing_is_done_and_afterwards_nothing_is_lost_or_told_twice),
+    ]
 }
 
 /// The line of claims.com that scenarios replace and put back.
@@ -39,9 +42,14 @@ fn program(world: &World) -> Result<PathBuf> {
     Ok(script)
 }
 
-/// A registration that ends then, with these flags.
+/// A registration of negative.com that ends then, with these flags.
 fn registration(world: &World, end: Timestamp, flags: &[&str]) -> Result<String> {
-    let text = world.bed.registration("com", "negative.com").context("a registration")?;
+    registration_of(world, "negative.com", end, flags)
+}
+
+/// The same of another domain.
+fn registration_of(world: &World, domain: &str, end: Timestamp, flags: &[&str]) -> Result<String> {
+    let text = world.bed.registration("com", domain).context("a registration")?;
     let mut registration: Value = serde_json::from_str(&text)?;
     for event in registration["events"].as_array_mut().into_iter().flatten() {
         if event["eventAction"] == "expiration" {
@@ -52,9 +60,10 @@ fn registration(world: &World, end: Timestamp, flags: &[&str]) -> Result<String>
     Ok(registration.to_string())
 }
 
-/// How often each reason was told, in order.
-async fn reasons(client: &Client) -> Result<Vec<String>> {
-    let mut reasons: Vec<String> = events(client, "default").await?.into_iter().map(|(reason, _)| reason).collect();
+/// What was told of a domain, each as often as it was, in order.
+async fn reasons(client: &Client, domain: &str) -> Result<Vec<String>> {
+    let told = events(client, "default").await?.into_iter().filter(|(_, note)| note.contains(domain));
+    let mut reasons: Vec<String> = told.map(|(reason, _)| reason).collect();
     reasons.sort();
     Ok(reasons)
 }
@@ -71,55 +80,136 @@ async fn rescan(api: &Api<DynamicObject>, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// A server with the service, in the middle of its work: a domain that is watched over and was warned of, one that waits for its
+/// proof, an agent elsewhere, and a check that has just begun.
+struct AtWork {
+    client: Client,
+    domains: Api<DynamicObject>,
+    checks: Api<DynamicObject>,
+    proof: String,
+    _agent: Agent,
+}
+
+/// What is told of the two domains once all that happens in [`AtWork::the_world_goes_on`] is noticed.
+const TOLD: [(&str, &[&str]); 2] = [
+    ("negative.com", &["DomainChanged", "DomainExpiresWithin3Days", "DomainExpiresWithin7Days", "RecordDrifted"]),
+    ("claims.com", &["DomainVerified"]),
+];
+
+fn in_days(days: i64) -> Timestamp {
+    Timestamp::now() + SignedDuration::from_hours(days * 24)
+}
+
+impl AtWork {
+    async fn begin(world: &World, server: &Server, agent: &str) -> Result<Self> {
+        let known = registration(world, in_days(6), &["client transfer prohibited"])?;
+        world.bed.set_registration("com", "negative.com", known);
+        let client = server.client().await?;
+        until_served(&client).await?;
+        let api = |kind: &str, plural: &str| -> Api<DynamicObject> {
+            Api::namespaced_with(client.clone(), "default", &resource(kind, plural))
+        };
+        let (domains, checks) = (api("Domain", "domains"), api("DomainCheck", "domainchecks"));
+        let records = json!([{"name": "negative.com", "type": "A", "value": "151.101.1.10"}]);
+        create(&domains, "Domain", "negative", json!({"name": "negative.com", "records": records})).await?;
+        create(&domains, "Domain", "claims", json!({"name": "claims.com"})).await?;
+        let proof = format!("_bailiwick-challenge IN TXT \"{}\"", token(&domains, "claims").await?);
+        let is_warned = |object: &DynamicObject| {
+            object.data.pointer("/status/expiry").is_some() && object.data.pointer("/status/unannounced").is_none()
+        };
+        until_named(domains.clone(), "negative", is_warned).await?;
+        assert_eq!(reasons(&client, "negative.com").await?, ["DomainExpiresWithin7Days"]);
+        let agent = agent_at(world, &client, &server.kubeconfig(), agent, "100.64.3.1").await?;
+        let work = Self { client, domains, checks, proof, _agent: agent };
+        work.agent_answers().await?;
+        create(&work.checks, "DomainCheck", "midway", geo()).await?;
+        Ok(work)
+    }
+
+    async fn agent_answers(&self) -> Result<()> {
+        check_at_until(self.checks.clone(), geo(), "203.0.113.2 at pop-away").await?;
+        Ok(())
+    }
+
+    /// While nobody looks: a proof is brought, a record drifts, a flag comes, and the registration ends sooner.
+    fn the_world_goes_on(&self, world: &World) -> Result<()> {
+        world.bed.edit_zone("claims.com", CLAIM, &self.proof)?;
+        world.bed.edit_zone("negative.com", RIGHT, WRONG)?;
+        world.bed.set_registration("com", "negative.com", registration(world, in_days(2), &["client hold"])?);
+        Ok(())
+    }
+
+    /// Proofs, checks and agents go on by themselves, and what is looked at every hour is noticed when it is looked at.
+    async fn goes_on(&self) -> Result<()> {
+        let is_finished = |object: &DynamicObject| !text(object, "/status/completionTime").is_empty();
+        let midway = until_named(self.checks.clone(), "midway", is_finished).await?;
+        assert_eq!(text(&midway, "/status/phase"), "Succeeded");
+        let is_verified = |object: &DynamicObject| {
+            condition(object, "Verified").0 == "True" && object.data.pointer("/status/unannounced").is_none()
+        };
+        until_named(self.domains.clone(), "claims", is_verified).await?;
+        self.agent_answers().await?;
+        rescan(&self.domains, "negative").await?;
+        self.all_is_told_once().await
+    }
+
+    async fn all_is_told_once(&self) -> Result<()> {
+        for (domain, told) in TOLD {
+            assert_eq!(reasons(&self.client, domain).await?, told, "{domain}");
+        }
+        Ok(())
+    }
+
+    /// A server that looks once more has nothing to add.
+    async fn tells_nothing_twice(&self, server: &mut Server) -> Result<()> {
+        server.restart()?;
+        until_served(&self.client).await?;
+        rescan(&self.domains, "negative").await?;
+        rescan(&self.domains, "claims").await?;
+        self.all_is_told_once().await
+    }
+
+    /// The zones are as they were, for the scenarios that follow.
+    fn end(&self, world: &World) -> Result<()> {
+        world.bed.edit_zone("negative.com", WRONG, RIGHT)?;
+        world.bed.edit_zone("claims.com", &self.proof, CLAIM)
+    }
+}
+
 async fn a_server_that_was_killed_goes_on_where_it_was_and_so_do_its_agents(world: &World) -> Result<()> {
-    let end = Timestamp::now() + SignedDuration::from_hours(6 * 24);
-    world.bed.set_registration("com", "negative.com", registration(world, end, &["client transfer prohibited"])?);
     let mut server = Server::start_with(program(world)?, &["--with", "domains"])?;
-    let client = server.client().await?;
-    until_served(&client).await?;
-    let api = |kind: &str, plural: &str| -> Api<DynamicObject> {
-        Api::namespaced_with(client.clone(), "default", &resource(kind, plural))
-    };
-    let (domains, checks) = (api("Domain", "domains"), api("DomainCheck", "domainchecks"));
-    let records = json!([{"name": "negative.com", "type": "A", "value": "151.101.1.10"}]);
-    create(&domains, "Domain", "negative", json!({"name": "negative.com", "records": records})).await?;
-    create(&domains, "Domain", "claims", json!({"name": "claims.com"})).await?;
-    let proof = format!("_bailiwick-challenge IN TXT \"{}\"", token(&domains, "claims").await?);
+    let work = AtWork::begin(world, &server, "pop-away1").await?;
+    server.kill();
+    work.the_world_goes_on(world)?;
+    server.restart()?;
+    until_served(&work.client).await?;
+    work.goes_on().await?;
+    work.tells_nothing_twice(&mut server).await?;
+    work.end(world)
+}
+
+/// The server lives and has nowhere to write: nothing may be told that is not written down, and nothing that was found meanwhile
+/// may be lost.
+async fn while_etcd_is_away_nothing_is_done_and_afterwards_nothing_is_lost_or_told_twice(world: &World) -> Result<()> {
+    let Some(mut etcd) = Etcd::start()? else { return Ok(()) };
+    let mut server = Server::start_with(program(world)?, &["--with", "domains", "--etcd-servers", etcd.url()])?;
+    let work = AtWork::begin(world, &server, "pop-away2").await?;
+    // Its first look, and its first warning, fall into the outage or just before: it is warned of once either way.
+    let end = registration_of(world, "moving.com", in_days(12), &["ok"])?;
+    world.bed.set_registration("com", "moving.com", end);
+    create(&work.domains, "Domain", "moving", json!({"name": "moving.com"})).await?;
+    etcd.kill();
+    work.the_world_goes_on(world)?;
+    let refused = create(&work.checks, "DomainCheck", "meanwhile", geo()).await;
+    assert!(refused.is_err(), "there is nowhere to write");
+    etcd.restart()?;
+    until_served(&work.client).await?;
     let is_warned = |object: &DynamicObject| {
         object.data.pointer("/status/expiry").is_some() && object.data.pointer("/status/unannounced").is_none()
     };
-    until_named(domains.clone(), "negative", is_warned).await?;
-    assert_eq!(reasons(&client).await?, ["DomainExpiresWithin7Days"]);
-    let _agent = agent_at(world, &client, &server.kubeconfig(), "pop-away1", "100.64.3.1").await?;
-    check_at_until(checks.clone(), geo(), "203.0.113.2 at pop-away1").await?;
-    // In the middle of a check.
-    create(&checks, "DomainCheck", "midway", geo()).await?;
-    server.kill();
-    // The world goes on.
-    world.bed.edit_zone("claims.com", CLAIM, &proof)?;
-    world.bed.edit_zone("negative.com", RIGHT, WRONG)?;
-    world.bed.set_registration("com", "negative.com", registration(world, end, &["client hold"])?);
-    server.restart()?;
-    until_served(&client).await?;
-    // Proofs, checks and agents go on by themselves.
-    let is_finished = |object: &DynamicObject| !text(object, "/status/completionTime").is_empty();
-    let midway = until_named(checks.clone(), "midway", is_finished).await?;
-    assert_eq!(text(&midway, "/status/phase"), "Succeeded");
-    let is_verified = |object: &DynamicObject| {
-        condition(object, "Verified").0 == "True" && object.data.pointer("/status/unannounced").is_none()
-    };
-    until_named(domains.clone(), "claims", is_verified).await?;
-    check_at_until(checks.clone(), geo(), "203.0.113.2 at pop-away1").await?;
-    // What is looked at every hour is looked at now, and once more by a third server.
-    rescan(&domains, "negative").await?;
-    let told = ["DomainChanged", "DomainExpiresWithin7Days", "DomainVerified", "RecordDrifted"];
-    assert_eq!(reasons(&client).await?, told);
-    server.restart()?;
-    until_served(&client).await?;
-    rescan(&domains, "negative").await?;
-    rescan(&domains, "claims").await?;
-    assert_eq!(reasons(&client).await?, told, "once");
-    world.bed.edit_zone("negative.com", WRONG, RIGHT)?;
-    world.bed.edit_zone("claims.com", &proof, CLAIM)?;
-    Ok(())
+    until_named(work.domains.clone(), "moving", is_warned).await?;
+    work.goes_on().await?;
+    work.tells_nothing_twice(&mut server).await?;
+    assert_eq!(reasons(&work.client, "moving.com").await?, ["DomainExpiresWithin15Days"], "neither lost nor doubled");
+    work.end(world)
 }

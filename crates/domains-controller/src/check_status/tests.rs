@@ -44,6 +44,32 @@ fn a_plan_is_told_when_it_is_fulfilled_and_when_it_is_broken_and_once_each() {
 }
 
 #[test]
+fn whether_live_names_are_served_is_a_condition_of_its_own() {
+    let mut status = CheckStatus::default();
+    let of = |served: Outlook| Outlook { served: Some(Box::new(served)), ..Outlook::default() };
+    let served = |status: &CheckStatus| {
+        let found = status.conditions.iter().find(|condition| condition.kind == SERVED);
+        found.map(|one| (one.status.clone(), one.reason.clone()))
+    };
+    let failing = of(outlook(&[("www", Concern::Warning)]));
+    let (yes, no) = (("True".to_owned(), "Served".to_owned()), ("False".to_owned(), "NotServed".to_owned()));
+    let fulfilled = "PlanFulfilled the Gateway edge: everything is as planned, for everybody";
+    assert_eq!(plan(&mut status, &failing, 0), [fulfilled], "the records are right, and the service is new");
+    assert_eq!((served(&status), stands(&status)), (Some(no.clone()), ("True", "Fulfilled")));
+    let restored = "ServiceRestored the Gateway edge: visitors are served, from every place that was asked";
+    assert_eq!(plan(&mut status, &of(Outlook::default()), 60), [restored]);
+    assert_eq!(served(&status), Some(yes.clone()));
+    assert!(plan(&mut status, &of(Outlook::default()), 120).is_empty());
+    let told = "ServiceFailing the Gateway edge: www is wrong; it was served since 2027-01-15T08:01:00Z";
+    assert_eq!(plan(&mut status, &failing, 180), [told]);
+    assert!(plan(&mut status, &failing, 240).is_empty(), "once");
+    assert!(plan(&mut status, &of(unseen("www")), 300).is_empty(), "nobody looked");
+    assert_eq!(served(&status), Some(("Unknown".to_owned(), "NotObserved".to_owned())));
+    plan(&mut status, &Outlook::default(), 360);
+    assert_eq!(served(&status), None, "nothing is served by HTTPS any more");
+}
+
+#[test]
 fn silence_and_caches_neither_fulfil_a_plan_nor_break_it() {
     let mut status = CheckStatus::default();
     let waiting = Outlook { over_at: Some(at(300)), ..outlook(&[("www", Concern::Notice)]) };

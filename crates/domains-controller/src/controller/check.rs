@@ -12,7 +12,7 @@ use bailiwick_domains::report::Style;
 use http::Request;
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use ring::digest;
 use serde_json::{Value, json};
@@ -168,6 +168,9 @@ impl Context {
                 service::retain_hosts(objects, |host| self.is_claimed(host, key));
             }
         }
+        if let Check::History { name, objects, .. } = &mut *check {
+            *objects = self.domain_named(key, name).await?;
+        }
         let domains = self.domains_of(key, check).await;
         let Check::Plan { objects, .. } = check else { return Ok(None) };
         objects.extend(domains);
@@ -186,6 +189,13 @@ impl Context {
             Some(_) => self.repeatable(key, check),
         };
         let allowed = allowed.and_then(|()| match (&*check, &spec.gateway) {
+            (Check::History { name, objects, .. }, _) if objects.is_empty() => {
+                let message = format!(
+                    "there is no Domain for {name} in {}: what is not watched over has no history",
+                    key.namespace
+                );
+                Err(Refusal::new("NotClaimed", message))
+            }
             (Check::Plan { objects, .. }, Some(gateway)) if !service::name_a_service(objects) => {
                 let message = format!("there is no Gateway {gateway} in {}", key.namespace);
                 Err(Refusal::new("GatewayNotFound", message))
@@ -217,6 +227,10 @@ impl Context {
     /// Whether a check may be repeated: nobody's names are looked at again and again but those that its namespace claims.
     fn repeatable(&self, key: &Key, check: &Check) -> (Owned, Result<(), Refusal>) {
         let hosts = hosts_of(check);
+        if hosts.is_empty() {
+            let message = "it names no host: only the names of its own Domains are looked at again and again";
+            return (Owned::Claimed, Err(Refusal::new("NotClaimed", message)));
+        }
         if let Some(host) = hosts.iter().find(|host| !self.is_claimed(host, key)) {
             let message = format!(
                 "{host} is in no Domain of {}: only the names of its own Domains are looked at again and again",
@@ -274,6 +288,20 @@ impl Context {
             }
         }
         objects
+    }
+
+    /// The Domain of the check's own namespace for a name; the one that has proved it, where there are several.
+    async fn domain_named(&self, key: &Key, name: &str) -> Result<Vec<Value>, Error> {
+        let Ok(name) = DomainName::parse(name) else { return Ok(Vec::new()) };
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client(&key.plane), &key.namespace, &domains());
+        let named = ListParams::default().fields(&format!("spec.name={name}"));
+        let mut objects: Vec<Value> = api.list(&named).await?.items.into_iter().map(|object| json!(object)).collect();
+        let is_proved = |object: &Value| {
+            object.pointer("/status/verification/standing/state").and_then(Value::as_str) == Some("proved")
+        };
+        objects.sort_by_key(|object| !is_proved(object));
+        objects.truncate(1);
+        Ok(objects)
     }
 
     fn take_turn(&self, key: &Key, now: Timestamp) -> Result<(), Duration> {

@@ -17,7 +17,7 @@ use super::Context;
 use crate::Error;
 use crate::definition::domains;
 use crate::index::Key;
-use crate::judge::{Notice, words};
+use crate::judge::Notice;
 use crate::status::DomainStatus;
 
 /// Whose object has the name instead.
@@ -167,7 +167,7 @@ fn is_handed_over(status: &DomainStatus) -> bool {
 }
 
 fn change(old: String, new: String, concern: Concern, now: Timestamp) -> Change {
-    Change { at: now, field: Field::Ownership, old, new, concern }
+    Change::new(now, Field::Ownership, old, new, concern)
 }
 
 /// Tells, once for each proof, that the name was somebody else's before.
@@ -200,14 +200,14 @@ fn conflict(
     match (was_conflict, rival) {
         (false, Some(rival)) if !handed_over => {
             let new = format!("{IN_CONFLICT}: {} has proved it", rival.words());
-            status.remember([change(words(&standing), new, Concern::Warning, now)]);
+            status.remember([change(standing.words(), new, Concern::Warning, now)]);
             let note = format!("{name}: {}", rival.in_conflict());
             Some(Notice { concern: Concern::Warning, reason: "DomainConflict".to_owned(), note })
         }
         (true, None) if !standing.holds() && !handed_over => {
             let began = status.history.iter().find(|change| change.new.starts_with(IN_CONFLICT));
             let old = began.map_or_else(|| IN_CONFLICT.to_owned(), |began| began.new.clone());
-            status.remember([change(old, words(&standing), Concern::None, now)]);
+            status.remember([change(old, standing.words(), Concern::None, now)]);
             None
         }
         _ => None,
@@ -216,7 +216,7 @@ fn conflict(
 
 fn hand_over_to(status: &mut DomainStatus, lapsed: Standing, to: &Rival, note: &str, now: Timestamp) {
     if let Some(verification) = &mut status.verification {
-        let old = words(&verification.standing);
+        let old = verification.standing.words();
         verification.standing = lapsed;
         let new = format!("handed over to {}", to.words());
         status.remember([change(old, new, Concern::Critical, now)]);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bailiwick_controllers::work_queue::Outcome;
 use bailiwick_domains::authority::Survey;
+use bailiwick_domains::history::record::WantedRecord;
 use bailiwick_domains::name::{DomainName, Subject};
 use bailiwick_domains::probe::RemotePlaces;
 use bailiwick_domains::registration::{Concern, Registration};
@@ -24,7 +25,7 @@ use crate::definition::domains;
 use crate::events::{About, announce, enqueue};
 use crate::index::Key;
 use crate::judge::{Notice, disbelieve, take_scan, take_verdict, worth_writing};
-use crate::records::{WantedRecord, all_right, questions, take_records};
+use crate::records::{all_right, questions, take_records};
 use crate::seal::Doubt;
 use crate::status::{Announcement, DomainSpec, DomainStatus, VerificationSpec, VerificationStatus};
 

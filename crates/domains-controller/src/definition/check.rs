@@ -59,7 +59,7 @@ fn spec() -> Value {
         "properties": {
             "tool": {
                 "type": "string", "description": "Which tool is run.",
-                "enum": ["scan", "verify", "plan", "fqdn", "compare", "zoneCheck", "trace"],
+                "enum": ["scan", "verify", "plan", "fqdn", "compare", "zoneCheck", "history", "trace"],
             },
             "name": {"type": "string", "minLength": 1, "maxLength": 253, "description": "The name that is looked at."},
             "type": {"type": "string", "maxLength": 16, "description": "compare, trace: the record type; A if nothing is said."},
@@ -98,6 +98,10 @@ fn spec() -> Value {
             "level": {"type": "string", "enum": ["INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL"], "description": "zoneCheck: the least severity that is told."},
             "servers": names(16, "zoneCheck: servers that the parent would delegate to, NAME[/ADDRESS]."),
             "signers": names(16, "zoneCheck: DS records that the parent would have, TAG,ALGORITHM,TYPE,DIGEST."),
+            "at": {
+                "type": "string", "minLength": 1, "maxLength": 64,
+                "description": "history: what was known then: a day (its end, in UTC) or a moment such as 2026-11-01T12:00:00Z; all changes if nothing is said.",
+            },
             "dnssec": {"type": "string", "enum": ["check", "ignore"], "description": "trace: whether signatures are checked."},
             "vantagePoints": names(500, "fqdn, verify: the agents to ask besides this machine; all that are alive if nothing is said."),
             "ttlSecondsAfterFinished": {
@@ -130,7 +134,7 @@ fn status() -> Value {
             "summary": {"type": "string", "maxLength": 8192, "description": "What was found, in a sentence or two."},
             "report": {"type": "string", "maxLength": 262_144, "description": "What was found, as `bailiwick dns` prints it."},
             "troubles": open_list(256, "What is the matter, and since when."),
-            "conditions": conditions("Healthy: nothing is the matter; of a plan: it is fulfilled."),
+            "conditions": conditions("Healthy: nothing is the matter; of a plan: it is fulfilled. Served: of a Gateway's plan, whether the names that are live get a certificate and an answer, from every place."),
             "stands": {"type": "string", "enum": ["Well", "Ill"], "description": "How it stood when that was last known."},
             "forecast": date("When what is waited for should be over."),
             "observedRescan": {"type": "string", "maxLength": 4096, "description": "The value of the rescan annotation that was obeyed last."},

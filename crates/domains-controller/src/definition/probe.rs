@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use bailiwick_domains::endpoint::places::ADDRESSES_MAX;
 use bailiwick_domains::probe::{EVIDENCE_BYTES_MAX, QUESTIONS_MAX};
 
 use super::{GROUP, VERSION, column, date};
@@ -10,12 +11,20 @@ use super::{GROUP, VERSION, column, date};
 pub fn probe_definition() -> Value {
     let question = json!({
         "type": "object",
-        "required": ["kind", "name", "record"],
+        "required": ["kind", "name"],
         "properties": {
-            "kind": {"type": "string", "enum": ["survey", "look"]},
+            "kind": {"type": "string", "enum": ["survey", "look", "call"]},
             "name": {"type": "string", "minLength": 1, "maxLength": 253},
-            "record": {"type": "string", "minLength": 1, "maxLength": 16},
+            "record": {"type": "string", "minLength": 1, "maxLength": 16, "description": "survey, look: the record type."},
+            "addresses": {
+                "type": "array", "maxItems": ADDRESSES_MAX, "items": {"type": "string", "maxLength": 64},
+                "description": "call: the addresses behind which the service is looked at; those that are not public are not called.",
+            },
         },
+        "x-kubernetes-validations": [{
+            "rule": "self.kind == 'call' ? has(self.addresses) : has(self.record)",
+            "message": "a survey and a look need a record, a call needs addresses",
+        }],
     });
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",

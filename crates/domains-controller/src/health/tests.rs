@@ -97,9 +97,16 @@ fn trouble_is_told_when_it_begins_and_when_it_has_ended_and_not_in_between() {
         status.history.iter().map(|change| (change.field, change.old.is_empty(), change.new.is_empty())).collect();
     assert_eq!(
         history,
-        [(Field::Health, false, true), (Field::Health, true, false), (Field::Health, true, false)],
+        [
+            (Field::Health, false, true),
+            (Field::Health, false, true),
+            (Field::Health, true, false),
+            (Field::Health, true, false)
+        ],
         "one line for each"
     );
+    let since: Vec<_> = status.history.iter().map(|change| change.since).collect();
+    assert_eq!(since, [Some(at(3)), Some(at(1)), None, None], "what has ended says since when it was so");
 }
 
 #[test]

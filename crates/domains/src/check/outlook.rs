@@ -5,7 +5,9 @@ use jiff::Timestamp;
 
 use super::Report;
 use crate::dnssec;
+use crate::endpoint::places::{EndpointReport, View};
 use crate::plan::analysis::{Analysis, RecordReport, State};
+use crate::probe::Absent;
 use crate::recursive::Standing;
 use crate::registration::Concern;
 use crate::report::compare::CompareReport;
@@ -22,6 +24,11 @@ pub struct Outlook {
     pub points: Vec<Point>,
     /// The topics of which nothing could be seen: they are as they were.
     pub unseen: Vec<String>,
+    /// The topics of places that were not heard: what was known of them is as it was, and nobody waits for them.
+    pub away: Vec<String>,
+    /// The same of the services behind planned names, where some are live and served by HTTPS: records that are right lead to
+    /// something that may not be.
+    pub served: Option<Box<Outlook>>,
     /// When something that is waited for will be over.
     pub over_at: Option<Timestamp>,
 }
@@ -48,7 +55,7 @@ impl Report {
     pub fn outlook(&self) -> Option<Outlook> {
         let mut outlook = Outlook::default();
         match self {
-            Self::Instructions { .. } | Self::Plans { .. } | Self::Trace(_) => return None,
+            Self::Instructions { .. } | Self::Plans { .. } | Self::History(_) | Self::Trace(_) => return None,
             // Where the way there, or the registry, did not answer, nothing has begun or ended.
             Self::Scan(scan)
                 if scan.registration_later.is_some() || scan.findings.iter().any(|one| one.topic == WAY) =>
@@ -92,6 +99,16 @@ fn of_analysis(outlook: &mut Outlook, analysis: &Analysis) {
         let text = format!("{} {}: found {} besides: {}", extra.name, extra.kind, extra.value, extra.note);
         outlook.add(topic, Concern::Warning, text);
     }
+    for service in &analysis.services {
+        let mut of_host = Outlook::default();
+        service.endpoints.iter().for_each(|endpoint| of_endpoint(&mut of_host, endpoint, &[]));
+        let served = outlook.served.get_or_insert_default();
+        let host = &service.host;
+        for Point { topic, concern, text } in of_host.points {
+            served.add(format!("{host} {topic}"), concern, format!("https://{host} at {text}"));
+        }
+        served.unseen.extend(of_host.unseen.into_iter().map(|topic| format!("{host} {topic}")));
+    }
     for refusal in &analysis.refusals {
         outlook.add(format!("{} refused", refusal.host), Concern::Warning, refusal.reason.clone());
     }
@@ -121,10 +138,32 @@ fn of_name(outlook: &mut Outlook, report: &FqdnReport) {
         let text = format!("{} {}: the DNSSEC signatures do not fit", report.name, report.rtype);
         outlook.add(format!("{} dnssec", report.rtype), Concern::Critical, text);
     }
-    for endpoint in report.endpoints.iter().filter(|endpoint| !endpoint.is_ready) {
-        let text = format!("{}: {}", endpoint.address, endpoint.verdict);
-        outlook.add(format!("endpoint {}", endpoint.address), Concern::Warning, text);
+    for endpoint in &report.endpoints {
+        of_endpoint(outlook, endpoint, &report.absent);
     }
+}
+
+/// What is the matter at every place is one thing; what is the matter at some is one for each of them, so that one that is
+/// away for a while does not read as mended.
+fn of_endpoint(outlook: &mut Outlook, endpoint: &EndpointReport, absent: &[Absent]) {
+    let address = endpoint.address;
+    let topic = format!("endpoint {address}");
+    let at = |place: &str| format!("{topic} at {place}");
+    let (seen, unseen): (Vec<&View>, Vec<&View>) = endpoint.views.iter().partition(|view| view.is_seen());
+    let nowhere = !seen.iter().any(|view| view.is_ready);
+    match (seen.is_empty(), nowhere) {
+        (true, _) => outlook.unseen.push(topic.clone()),
+        (false, true) => outlook.add(topic.clone(), Concern::Warning, format!("{address}: {}", endpoint.verdict)),
+        (false, false) => {
+            for view in seen.iter().filter(|view| !view.is_ready) {
+                for place in &view.places {
+                    outlook.add(at(place), Concern::Warning, format!("{address}: {} at {place}", view.verdict));
+                }
+            }
+        }
+    }
+    let away = unseen.iter().flat_map(|view| &view.places).chain(absent.iter().map(|absent| &absent.place));
+    outlook.away.extend(away.map(|place| at(place)));
 }
 
 fn of_resolvers(outlook: &mut Outlook, report: &CompareReport) {
@@ -151,5 +190,59 @@ fn of_zone(outlook: &mut Outlook, check: &ZoneCheck) {
         };
         let concern = if finding.severity >= Severity::Error { Concern::Critical } else { Concern::Warning };
         outlook.add(format!("{}{server}", finding.tag), concern, format!("{}: {}", finding.case, finding.message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(places: &[&str], verdict: &str) -> View {
+        View {
+            places: places.iter().map(|place| (*place).to_owned()).collect(),
+            certificate: None,
+            http_status: None,
+            elapsed_ms: 1.0,
+            slowest_ms: 1.0,
+            verdict: verdict.to_owned(),
+            is_ready: verdict.starts_with("TLS ok"),
+        }
+    }
+
+    fn outlook(views: Vec<View>, absent: &[Absent]) -> Outlook {
+        let mut outlook = Outlook::default();
+        let endpoint = EndpointReport {
+            address: "192.0.2.1".parse().expect("an address"),
+            certificate: None,
+            http_status: None,
+            elapsed_ms: 1.0,
+            verdict: "in words".to_owned(),
+            is_ready: false,
+            views,
+        };
+        of_endpoint(&mut outlook, &endpoint, absent);
+        outlook
+    }
+
+    fn topics(outlook: &Outlook) -> Vec<&str> {
+        outlook.points.iter().map(|point| point.topic.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_broken_everywhere_is_one_trouble_and_what_is_broken_somewhere_is_one_for_each_place() {
+        let somewhere = outlook(vec![view(&["fra", "sin"], "TLS ok"), view(&["gru"], "refused")], &[]);
+        assert_eq!(topics(&somewhere), ["endpoint 192.0.2.1 at gru"]);
+        let everywhere = outlook(vec![view(&["fra", "sin"], "refused"), view(&["gru"], "silent")], &[]);
+        assert_eq!(topics(&everywhere), ["endpoint 192.0.2.1"]);
+        assert_eq!(topics(&outlook(vec![view(&["fra", "sin"], "TLS ok")], &[])), [""; 0]);
+    }
+
+    #[test]
+    fn a_place_that_is_away_says_nothing_of_what_was_seen_from_there() {
+        let absent = [Absent { place: "sin".into(), reason: "it was shut down".into() }];
+        let seen = outlook(vec![view(&["fra"], "TLS ok"), view(&["gru"], "not seen: it is late")], &absent);
+        assert_eq!(topics(&seen), [""; 0]);
+        assert_eq!(seen.away, ["endpoint 192.0.2.1 at gru", "endpoint 192.0.2.1 at sin"]);
+        assert!(seen.unseen.is_empty(), "nobody waits for it");
     }
 }

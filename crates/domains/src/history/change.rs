@@ -1,7 +1,7 @@
 //! What differs between two observations of a domain: typed, with the old and the new value and how much it matters. Changes
 //! that belong together are one incident, so that a transfer is one message and not five.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -82,9 +82,16 @@ pub struct Change {
     pub old: String,
     pub new: String,
     pub concern: Concern,
+    /// Of a trouble that has ended: since when it was so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 impl Change {
+    pub fn new(at: Timestamp, field: Field, old: String, new: String, concern: Concern) -> Self {
+        Self { at, field, old, new, concern, since: None }
+    }
+
     /// What the owner reads.
     pub fn sentence(&self) -> String {
         let shown = |value: &str| if value.is_empty() { "none".to_owned() } else { value.to_owned() };
@@ -134,7 +141,7 @@ pub fn changes(old: &Observation, new: &Observation) -> Vec<Change> {
     }
     let mut tell = |field: Field, before: String, after: String, concern: Concern| {
         if before != after {
-            found.push(Change { at: new.at, field, old: before, new: after, concern });
+            found.push(Change::new(new.at, field, before, after, concern));
         }
     };
     if let (Some(before), Some(after)) = (&old.delegated_to, &new.delegated_to) {
@@ -149,6 +156,64 @@ pub fn changes(old: &Observation, new: &Observation) -> Vec<Change> {
         tell(Field::DnsProvider, before.clone(), after.clone(), Concern::Warning);
     }
     found
+}
+
+/// Stands in the history for a value that nobody had told.
+pub const UNKNOWN: &str = "unknown";
+
+impl Observation {
+    /// What is known, field by field, in the words of changes.
+    pub fn values(&self) -> BTreeMap<Field, String> {
+        let mut values = BTreeMap::new();
+        if let Some(registration) = &self.registration {
+            let moments = [
+                (Field::Created, &registration.created),
+                (Field::Expiration, &registration.expires),
+                (Field::Modified, &registration.modified),
+            ];
+            values.extend(moments.into_iter().filter_map(|(field, at)| Some((field, at.as_ref()?.to_string()))));
+            values.extend(registration.registrar.as_ref().map(|one| (Field::Registrar, one.name.clone())));
+            values.extend(registration.handle.as_ref().map(|handle| (Field::Handle, handle.clone())));
+            values.insert(Field::StatusFlags, sorted(&codes(registration)));
+            values.insert(Field::Nameservers, sorted(&servers(registration)));
+            values.insert(Field::Signing, registration.signing.to_string());
+        }
+        values.extend(self.delegated_to.as_ref().map(|servers| (Field::Delegation, sorted(servers))));
+        values.extend(self.delegation_signers.as_ref().map(|keys| (Field::DelegationSigners, sorted(keys))));
+        values.extend(self.dns_provider.as_ref().map(|provider| (Field::DnsProvider, provider.clone())));
+        values
+    }
+}
+
+/// What is known for the first time, or is told no more: nothing to tell anybody, but whoever asks later what was known needs it.
+/// What RDAP and WHOIS tell and leave out is not compared.
+pub fn learned(old: &Observation, new: &Observation) -> Vec<Change> {
+    let same_source = match (&old.registration, &new.registration) {
+        (Some(before), Some(after)) => Likeness::of(before, after) == Likeness::SameSource,
+        _ => true,
+    };
+    let (before, after) = (old.values(), new.values());
+    let fields: BTreeSet<Field> = before.keys().chain(after.keys()).copied().collect();
+    let comparable = |field: &Field| {
+        same_source || matches!(field, Field::Delegation | Field::DelegationSigners | Field::DnsProvider)
+    };
+    let learned = fields.into_iter().filter(comparable).filter_map(|field| {
+        let (was, is) = match (before.get(&field), after.get(&field)) {
+            (None, Some(value)) => (UNKNOWN.to_owned(), value.clone()),
+            (Some(value), None) => (value.clone(), UNKNOWN.to_owned()),
+            _ => return None,
+        };
+        Some(Change::new(new.at, field, was, is, Concern::None))
+    });
+    learned.collect()
+}
+
+fn codes(registration: &Registration) -> Vec<String> {
+    registration.statuses.iter().map(|flag| flag.code.clone()).collect()
+}
+
+fn servers(registration: &Registration) -> Vec<DomainName> {
+    registration.nameservers.iter().map(|server| server.name.clone()).collect()
 }
 
 fn sorted<T: ToString>(items: &[T]) -> String {
@@ -194,7 +259,7 @@ fn registration(old: &Registration, new: &Registration, at: Timestamp, found: &m
     let likeness = Likeness::of(old, new);
     let mut tell = |field: Field, before: String, after: String, concern: Concern| {
         if before != after {
-            found.push(Change { at, field, old: before, new: after, concern });
+            found.push(Change::new(at, field, before, after, concern));
         }
     };
     // A field that one answer leaves out is no change: registrar and registry answers differ in what they have.
@@ -224,15 +289,10 @@ fn registration(old: &Registration, new: &Registration, at: Timestamp, found: &m
         },
     );
     date(Field::Modified, &old.modified, &new.modified, |_, _| Concern::Notice);
-    let codes =
-        |registration: &Registration| registration.statuses.iter().map(|flag| flag.code.clone()).collect::<Vec<_>>();
     if likeness == Likeness::SameSource {
         tell(Field::StatusFlags, sorted(&codes(old)), sorted(&codes(new)), flags_concern(old, new));
         tell(Field::Signing, old.signing.to_string(), new.signing.to_string(), Concern::Warning);
     }
-    let servers = |registration: &Registration| {
-        registration.nameservers.iter().map(|server| server.name.clone()).collect::<Vec<_>>()
-    };
     let both_listed = !old.nameservers.is_empty() && !new.nameservers.is_empty();
     if likeness == Likeness::SameSource || both_listed {
         let concern = if new.nameservers.is_empty() { Concern::Critical } else { Concern::Warning };

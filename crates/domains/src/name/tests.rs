@@ -45,16 +45,60 @@ fn public_suffixes_addresses_and_single_labels_are_refused_with_the_reason() {
         registered("github.io"),
         "github.io is a public suffix: nobody registers it, names are registered below it"
     );
+    assert_eq!(
+        registered("300.1.1.1"),
+        "300.1.1.1 is no address, as each part of one is at most 255, and no name, as none ends in a number"
+    );
     assert_eq!(registered("com"), "com has only one label; a name such as example.com is needed");
     assert_eq!(registered("http://192.0.2.1/"), "192.0.2.1 is an address; give the name instead");
     assert_eq!(registered("[2001:db8::1]:443"), "2001:db8::1 is an address; give the name instead");
-    assert_eq!(registered("exa mple.com"), "' ' cannot be part of a name");
-    assert_eq!(registered("example..com"), "two dots follow each other, or a dot stands in front");
-    assert_eq!(registered(""), "there is no name in it");
+    assert_eq!(
+        registered("exa mple.com"),
+        "' ' cannot be part of a name; letters, digits, hyphens, underscores and dots can"
+    );
+    assert_eq!(
+        registered("example..com"),
+        "two dots follow each other, or a dot stands in front: take the one too many out"
+    );
+    assert_eq!(registered(""), "there is no name in it; give one such as www.example.com");
     assert_eq!(
         registered(&format!("{}.com", "a".repeat(64))),
-        format!("the label {:?} is longer than 63 characters", "a".repeat(64))
+        format!("the label {:?} is longer than 63 characters, which none can be", "a".repeat(64))
     );
+}
+
+#[test]
+fn one_name_is_wanted_where_a_wildcard_says_nothing() {
+    assert_eq!(one_host_of("https://www.q7.io:8443/x").map(|host| host.to_string()).as_deref(), Ok("www.q7.io"));
+    let told = one_host_of("*.q7.io").expect_err("many").to_string();
+    assert_eq!(told, "*.q7.io stands for many names; give one of them, such as www.q7.io");
+}
+
+#[test]
+fn every_name_that_there_can_be_may_be_asked_for() {
+    let asked = |text: &str| asked_name(text).map(|name| name.to_string()).unwrap_or_else(|error| error);
+    for (input, name) in [
+        (".", "."),
+        ("com", "com."),
+        ("*.example.com", "*.example.com."),
+        ("_dmarc.example.com.", "_dmarc.example.com."),
+        ("bücher.example", "xn--bcher-kva.example."),
+        ("*.bücher.example", "*.xn--bcher-kva.example."),
+        ("https://www.example.com:8443/x?y=1", "www.example.com."),
+        ("someone@example.com", "example.com."),
+    ] {
+        assert_eq!(asked(input), name, "{input}");
+    }
+    for (input, told) in [
+        ("", "there is no name in it"),
+        ("192.0.2.1", "192.0.2.1 is an address; give the name instead"),
+        ("2001:db8::1", "2001:db8::1 is an address; give the name instead"),
+        ("example..com", "two dots follow each other"),
+        ("exa mple.com", "' ' cannot be part of a name"),
+        ("example.com;rm", "';' cannot be part of a name"),
+    ] {
+        assert!(asked(input).starts_with(told), "{input}: {}", asked(input));
+    }
 }
 
 #[test]

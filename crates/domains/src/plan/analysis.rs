@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::standing::{hidden, list_of};
 use super::{Host, Plan, PlannedKind, PlannedRecord, PlannedValue, Refusal, proxy};
 use crate::authority::{Record, RecordKind, RecordValue, Said, ServerAnswer, Survey};
+use crate::endpoint::places::EndpointReport;
 use crate::name::DomainName;
 use crate::report::trace::StepReport;
 use crate::wire::{Question, RecordType, parse_name};
@@ -91,6 +92,17 @@ pub struct Analysis {
     /// Every step that led to the answers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ways: Vec<Way>,
+    /// What is behind the names that are live, where their Gateway serves them by HTTPS.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceReport>,
+}
+
+/// What is behind a name, as each place sees it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceReport {
+    pub host: DomainName,
+    pub endpoints: Vec<EndpointReport>,
 }
 
 impl Analysis {
@@ -195,6 +207,15 @@ pub fn live_now(analysis: &Analysis) -> Vec<(DomainName, RecordKind)> {
     live
 }
 
+/// The hosts, of these, all whose records are live, some resolvers perhaps not having noticed.
+pub fn live_hosts<'a>(analysis: &Analysis, hosts: &'a [Host]) -> Vec<&'a Host> {
+    let is_live = |state: &State| matches!(state, State::Match | State::BlockedByCache { .. });
+    let of =
+        |host: &Host| analysis.records.iter().filter(move |report| report.record.host == *host).collect::<Vec<_>>();
+    let all_live = |host: &&Host| !of(host).is_empty() && of(host).iter().all(|report| is_live(&report.state));
+    hosts.iter().filter(all_live).collect()
+}
+
 /// A wildcard is asked for by a name that nobody has.
 pub(super) fn asked_name(record: &PlannedRecord) -> DomainName {
     if record.host.wildcard {
@@ -217,7 +238,7 @@ fn doubled(plan: &Plan, record: &PlannedRecord) -> Option<(DomainName, RecordKin
 pub fn analyze(plan: &Plan, live: &Live, now: Timestamp) -> Analysis {
     let records = plan.records.iter().map(|record| report(plan, record, live, now)).collect();
     let (extras, refusals) = (extras(plan, live), plan.refusals.clone());
-    Analysis { at: now, records, extras, refusals, ways: Vec::new() }
+    Analysis { at: now, records, extras, refusals, ways: Vec::new(), services: Vec::new() }
 }
 
 fn survey<'a>(live: &'a Live, name: &DomainName, kind: RecordKind) -> Option<&'a Survey> {

@@ -51,6 +51,40 @@ pub fn hosts(objects: &[Value]) -> Vec<Host> {
     named.filter_map(|host| Host::parse(host).ok()).collect()
 }
 
+/// The hosts that Gateways among `objects` serve by HTTPS at its usual port: those of such listeners, and those of routes that such
+/// a listener takes. A wildcard stands for many names and is not among them.
+pub fn secured(objects: &[Value]) -> Vec<Host> {
+    let mut secured = Vec::new();
+    for gateway in objects.iter().filter(|object| text(object, "/kind") == Some("Gateway")) {
+        let is_secure = |listener: &&Value| {
+            let port = listener.get("port").and_then(Value::as_u64);
+            text(listener, "/protocol") == Some("HTTPS") && port.is_none_or(|port| port == HTTPS_PORT)
+        };
+        let listeners: Vec<Option<Host>> = list(gateway, "/spec/listeners")
+            .iter()
+            .filter(is_secure)
+            .map(|listener| text(listener, "/hostname").and_then(|host| Host::parse(host).ok()))
+            .collect();
+        let takes = |host: &Host| {
+            listeners.iter().any(|listener| match listener {
+                None => true,
+                Some(named) if named.wildcard => host.base != named.base && host.base.is_within(&named.base),
+                Some(named) => named == host,
+            })
+        };
+        let hosts = hostnames(gateway, objects).filter_map(|host| Host::parse(host).ok());
+        for host in hosts.filter(|host| !host.wildcard && takes(host)) {
+            if !secured.contains(&host) {
+                secured.push(host);
+            }
+        }
+    }
+    secured
+}
+
+/// The port of HTTPS.
+const HTTPS_PORT: u64 = 443;
+
 /// Takes the hosts out of Gateways and routes that are not to be planned for.
 pub fn retain_hosts(objects: &mut [Value], keep: impl Fn(&Host) -> bool) {
     let is_kept = |host: &Value| host.as_str().and_then(|host| Host::parse(host).ok()).is_some_and(|host| keep(&host));
@@ -171,6 +205,25 @@ mod tests {
         retain_hosts(&mut objects, |host| host.base.as_str().ends_with("example.org"));
         let named: Vec<String> = hosts(&objects).iter().map(ToString::to_string).collect();
         assert_eq!(named, ["www.example.org"]);
+    }
+
+    #[test]
+    fn hosts_of_secure_listeners_are_served_securely() {
+        let gateway = |listeners: Value| json!({"kind": "Gateway", "metadata": {"name": "edge", "namespace": "web"}, "spec": {"listeners": listeners}});
+        let route = route(&json!({"name": "edge"}), &json!(["www.example.com", "*.example.net", "example.org"]));
+        let hosts = |listeners: Value| -> Vec<String> {
+            secured(&[gateway(listeners), route.clone()]).iter().map(ToString::to_string).collect()
+        };
+        let https = |rest: Value| {
+            let mut listener = json!({"name": "s", "protocol": "HTTPS", "port": 443});
+            listener.as_object_mut().expect("a map").extend(rest.as_object().expect("a map").clone());
+            listener
+        };
+        assert_eq!(hosts(json!([https(json!({}))])), ["www.example.com", "example.org"]);
+        assert_eq!(hosts(json!([https(json!({"hostname": "*.example.com"}))])), ["www.example.com"]);
+        assert_eq!(hosts(json!([https(json!({"hostname": "a.example.com"}))])), ["a.example.com"]);
+        assert_eq!(hosts(json!([https(json!({"port": 8443}))])), [""; 0]);
+        assert_eq!(hosts(json!([{"name": "plain", "protocol": "HTTP", "port": 80}])), [""; 0]);
     }
 
     #[test]

@@ -15,14 +15,16 @@ use serde::{Deserialize, Serialize};
 use super::trace::{AliasReport, alias_reports};
 use crate::caa::{self, CertificateRules};
 use crate::dnssec::{self, Validation};
-use crate::endpoint::{self, Endpoint};
+use crate::endpoint::places::{self, EndpointReport, Errand, Seen};
 use crate::engine::Engine;
 use crate::name::DomainName;
-use crate::probe::{Absent, PlaceAnswers, ProbeAnswer, ProbeQuestion, RemotePlaces};
+use crate::probe::{Absent, NoRemotePlaces, PlaceAnswers, ProbeAnswer, ProbeQuestion, RemotePlaces};
 use crate::resolve::{Commons, Cut, Outcome, Resolution, Run, Thoroughness};
 use crate::wire::{
-    Ask, Name, Question, RData, RecordType, RecordView, Section, parse_name, rdata_text, show_name, type_text,
+    Ask, Question, RData, RecordType, RecordView, Section, parse_name, rdata_text, show_name, type_text,
 };
+
+pub(crate) use text::endpoints_table;
 
 pub use changes::{ChangeKind, RecordChange};
 pub use reach::{ServerReach, ServerTime, Stands};
@@ -90,9 +92,9 @@ pub struct FqdnReport {
     /// Who may issue certificates for the name, when the addresses were called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate_rules: Option<CertificateRules>,
-    /// What is behind the addresses, when that was asked for.
+    /// What is behind the addresses, as each place sees it, when that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<EndpointReport>,
     /// In a sentence or two.
     pub summary: String,
 }
@@ -108,14 +110,15 @@ pub enum Endpoints {
     Look,
 }
 
-/// Addresses that are called.
-const MAX_ENDPOINTS: usize = 16;
-
 impl FqdnReport {
     /// Asks from every place of this machine.
     pub async fn make<E: Borrow<Engine>>(places: &[E], question: &Question, endpoints: Endpoints) -> Option<Self> {
-        let seen = futures::future::join_all(places.iter().map(|engine| look(engine.borrow(), question))).await;
-        Self::put_together(places.first()?.borrow(), seen, Heard::default(), question, endpoints).await
+        let places: Vec<&Engine> = places.iter().map(Borrow::borrow).collect();
+        let seen = futures::future::join_all(places.iter().map(|engine| look(engine, question))).await;
+        let heard = Heard::default();
+        let errands = errands(endpoints, [(question, &seen, &heard)]);
+        let behind = behind(&places, &NoRemotePlaces, &[], errands).await.into_iter().next().flatten();
+        Self::put_together(places.first()?, seen, heard, question, behind).await
     }
 
     /// Asks for several types, from every place of this machine and from all others.
@@ -136,10 +139,16 @@ impl FqdnReport {
             .map(|question| futures::future::join_all(places.iter().map(move |engine| look(engine, question))));
         let (here, there) = futures::future::join(futures::future::join_all(here), remote.ask(&probes)).await;
         let absent = remote.absent();
-        let made = questions.iter().zip(here).enumerate().map(|(index, (question, seen))| {
-            let heard = Heard::of(&there, index, &absent);
-            Self::put_together(engine, seen, heard, question, endpoints)
-        });
+        let heard: Vec<Heard> = (0..questions.len()).map(|index| Heard::of(&there, index, &absent)).collect();
+        let errands =
+            errands(endpoints, questions.iter().zip(&here).zip(&heard).map(|((q, seen), heard)| (q, seen, heard)));
+        // Whoever did not answer is not waited for again.
+        let answered: Vec<String> =
+            there.iter().filter(|one| one.answers.is_ok()).map(|one| one.place.clone()).collect();
+        let behind = behind(places, remote, &answered, errands).await;
+        let made = questions.iter().zip(here).zip(heard).zip(behind);
+        let made =
+            made.map(|(((question, seen), heard), behind)| Self::put_together(engine, seen, heard, question, behind));
         Ok(futures::future::join_all(made).await.into_iter().flatten().collect())
     }
 
@@ -148,7 +157,7 @@ impl FqdnReport {
         seen: Vec<(Resolution, PlaceReport)>,
         heard: Heard,
         question: &Question,
-        endpoints: Endpoints,
+        behind: Option<Behind>,
     ) -> Option<Self> {
         let (first, _) = seen.first()?;
         let dnssec = dnssec::validate(&Run::new(engine), first).await;
@@ -160,25 +169,35 @@ impl FqdnReport {
         let mut places: Vec<PlaceReport> = seen.iter().map(|(_, place)| place.clone()).collect();
         places.extend(heard.places);
         let groups = groups(&places, question.rtype);
-        let (mut endpoints, certificate_rules) = match endpoints {
-            Endpoints::Skip => (Vec::new(), None),
-            Endpoints::Look => {
-                futures::future::join(look_behind(engine, &question.name, &places), rules(engine, question)).await
-            }
+        let certificate_rules = match &behind {
+            None => None,
+            Some(_) => rules(engine, question).await,
         };
+        let host = show_name(&question.name);
+        let found = behind.as_ref().map_or(0, |behind| behind.addresses);
+        let mut seen_behind = behind.map(|behind| behind.seen).unwrap_or_default();
+        if let Some(rules) = &certificate_rules {
+            obey(rules, &host, &mut seen_behind);
+        }
+        let endpoints = places::merge(seen_behind);
         let nameservers = reach::reach(&places);
         let mut summary = summary(&groups, &aliases, first);
         summary.extend(changes::sentence(&changes).map(|told| format!(" {told}")));
         summary.extend(reach::weakest_link(&nameservers, &places).map(|told| format!(" {told}")));
+        for endpoint in endpoints.iter().filter(|endpoint| endpoint.differs()) {
+            summary.push_str(&format!(" {} is not the same from everywhere: {}.", endpoint.address, endpoint.verdict));
+        }
+        if (1..found).contains(&endpoints.len()) {
+            summary.push_str(&format!(" Of {found} addresses the first {} were called.", endpoints.len()));
+        }
         if let Some(rules) = certificate_rules.as_ref().filter(|_| !endpoints.is_empty()) {
-            obey(rules, &show_name(&question.name), &mut endpoints);
-            summary.extend(rules.sentence(&show_name(&question.name)).map(|told| format!(" {told}.")));
+            summary.extend(rules.sentence(&host).map(|told| format!(" {told}.")));
         }
         for absent in &heard.absent {
             summary.push_str(&format!(" {} was not heard: {}.", absent.place, absent.reason));
         }
         Some(Self {
-            name: show_name(&question.name),
+            name: host,
             rtype: type_text(question.rtype),
             aliases,
             ttl,
@@ -196,16 +215,45 @@ impl FqdnReport {
     }
 }
 
-/// Calls every address that any place was given.
-async fn look_behind(engine: &Engine, name: &Name, seen: &[PlaceReport]) -> Vec<Endpoint> {
-    let records = seen.iter().flat_map(|place| &place.records);
-    let addresses: BTreeSet<IpAddr> = records
-        .filter(|record| matches!(record.rtype.as_str(), "A" | "AAAA"))
-        .filter_map(|record| record.data.parse().ok())
-        .collect();
-    let host = show_name(name);
-    let calls = addresses.into_iter().take(MAX_ENDPOINTS).map(|address| endpoint::look(engine, &host, address));
-    futures::future::join_all(calls).await
+/// What is behind the addresses of a name.
+struct Behind {
+    /// How many addresses places were given.
+    addresses: usize,
+    seen: Vec<Seen>,
+}
+
+/// Every address that any place was given, for each question; none where nobody is to be called.
+fn errands<'a>(
+    endpoints: Endpoints,
+    asked: impl IntoIterator<Item = (&'a Question, &'a Vec<(Resolution, PlaceReport)>, &'a Heard)>,
+) -> Vec<Option<Errand>> {
+    let errand = |(question, seen, heard): (&Question, &'a Vec<(Resolution, PlaceReport)>, &'a Heard)| {
+        let host = DomainName::parse(&show_name(&question.name)).ok().filter(|_| endpoints == Endpoints::Look)?;
+        let places = seen.iter().map(|(_, place)| place).chain(&heard.places);
+        let addresses: BTreeSet<IpAddr> = places
+            .flat_map(|place| &place.records)
+            .filter(|record| matches!(record.rtype.as_str(), "A" | "AAAA"))
+            .filter_map(|record| record.data.parse().ok())
+            .collect();
+        Some(Errand { host, addresses: addresses.into_iter().collect() })
+    };
+    asked.into_iter().map(errand).collect()
+}
+
+/// Has every place call.
+async fn behind(
+    places: &[&Engine],
+    remote: &dyn RemotePlaces,
+    heard: &[String],
+    errands: Vec<Option<Errand>>,
+) -> Vec<Option<Behind>> {
+    let all: Vec<Errand> = errands.iter().flatten().cloned().collect();
+    let mut seen = places::call(places, remote, heard, &all).await.into_iter();
+    let found = errands.into_iter().map(|errand| {
+        let addresses = errand?.addresses.len();
+        Some(Behind { addresses, seen: seen.next()? })
+    });
+    found.collect()
 }
 
 /// Who may issue certificates for the name.
@@ -214,8 +262,8 @@ async fn rules(engine: &Engine, question: &Question) -> Option<CertificateRules>
 }
 
 /// A certificate that its issuer could not issue again is told now, and not when it has ended.
-fn obey(rules: &CertificateRules, host: &str, endpoints: &mut [Endpoint]) {
-    for endpoint in endpoints {
+fn obey(rules: &CertificateRules, host: &str, seen: &mut [Seen]) {
+    for Seen { endpoint, .. } in seen {
         let issuer = endpoint.certificate.as_ref().and_then(|certificate| certificate.issuer.clone());
         if let Some(problem) = issuer.and_then(|issuer| rules.problem(host, &issuer)) {
             endpoint.verdict = format!("{}; {problem}", endpoint.verdict);

@@ -7,6 +7,7 @@ use crate::plan::analysis::{Analysis, State, Way};
 use crate::plan::{Plan, Refusal};
 use crate::provider::Detection;
 
+use super::fqdn::endpoints_table;
 use super::{Colour, Style, Table, time_text};
 
 /// The records to create, what is refused, and when to do what.
@@ -144,6 +145,14 @@ pub fn analysis(analysis: &Analysis, style: Style) -> String {
     out.push_str(&refusals(&analysis.refusals, style));
     for one in &analysis.ways {
         out.push_str(&way(one, style));
+    }
+    for service in &analysis.services {
+        let title = format!("https://{}, called from every place", service.host);
+        out.push_str(&format!(
+            "{}\n{}",
+            style.paint(Colour::Bold, &title),
+            endpoints_table(&service.endpoints).render(style)
+        ));
     }
     if analysis.is_done() {
         out.push_str(&format!("{}\n", style.paint(Colour::Green, "everything is as planned, for everybody")));

@@ -42,6 +42,18 @@ impl Standing {
         matches!(self, Self::Proved { .. } | Self::Missing { .. })
     }
 
+    /// How it stands, as the history writes it.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Unproved { .. } => "not proved".to_owned(),
+            Self::Proved { method, .. } => format!("proved by {}", method.words()),
+            Self::Missing { .. } => "proof missing".to_owned(),
+            Self::Lapsed { why: Lapse::Gone, .. } => "lapsed: the proof was gone for longer than its grace".to_owned(),
+            Self::Lapsed { why: Lapse::NewRegistration, .. } => "lapsed: the registration changed hands".to_owned(),
+            Self::Lapsed { why: Lapse::HandedOver, .. } => "handed over to another tenant".to_owned(),
+        }
+    }
+
     /// Until when a missing proof still counts.
     pub fn holds_until(&self) -> Option<Timestamp> {
         match self {

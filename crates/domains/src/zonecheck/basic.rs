@@ -29,9 +29,9 @@ fn parent_and_child(facts: &Facts, findings: &mut Findings) {
             Outcome::Broken { reason } => format!("{zone} could not be found: {reason}"),
             _ if !facts.trace.aliases.is_empty() => {
                 findings.notice("B01_CHILD_IS_ALIAS", format!("{zone} is an alias, not a zone"));
-                format!("{zone} is not a zone of its own")
+                format!("{zone} is not a zone of its own; it is part of {parent}: check that one")
             }
-            _ => format!("{zone} is not a zone of its own; it is part of {parent}"),
+            _ => format!("{zone} is not a zone of its own; it is part of {parent}: check that one"),
         };
         findings.error("B01_NO_CHILD", what);
         findings.critical("B02_NO_DELEGATION", format!("{parent} does not delegate {zone} to any server"));

@@ -114,7 +114,9 @@ impl Facts {
     async fn of_parent(run: &Run<'_>, zone: &Name) -> Self {
         let zone = zone.to_lowercase();
         let trace = run.resolve(&Question::new(zone.clone(), RecordType::SOA), Thoroughness::EveryServer).await;
-        let parent_step = trace.steps.iter().rev().find(|step| step.cut.zone != zone).cloned();
+        // Where the name is an alias, the way goes on elsewhere: the parent is still above the name.
+        let is_above = |above: &Name| *above != zone && above.zone_of(&zone);
+        let parent_step = trace.steps.iter().rev().find(|step| is_above(&step.cut.zone)).cloned();
         let parent = parent_step.as_ref().map(|step| step.cut.zone.clone());
         let parent_replies = parent_step.map(|step| step.replies).unwrap_or_default();
         let (parent_ns, glue) = delegation(&parent_replies, &zone);

@@ -11,6 +11,7 @@ use bailiwick_fakenet::scenario;
 pub fn scenarios() -> Vec<Scenario> {
     vec![
         scenario!(ten_places_see_the_same),
+        scenario!(a_service_that_is_not_the_same_from_everywhere_is_told_by_place),
         scenario!(an_answer_by_place_is_told_apart_from_a_stale_one),
         scenario!(a_stale_server_is_named_with_what_it_says),
         scenario!(a_dangling_alias_is_a_warning),
@@ -113,6 +114,20 @@ async fn ten_places_see_the_same(world: &World) -> Result<()> {
     tells(&text, " until 4096-01-01, by Fakenet CA");
     tells(&text, "151.101.1.11  the certificate is for somebody-else.example, not for www.good.com");
     tells(&fqdn(world, "down.com").await?, "151.101.1.12  TLS ok, but the service answers 503");
+    Ok(())
+}
+
+/// One address, ten places: eight are served, one gets the certificate of yesterday, one gets nothing.
+async fn a_service_that_is_not_the_same_from_everywhere_is_told_by_place(world: &World) -> Result<()> {
+    let report = report(world, "pops.plain.com").await?;
+    let text = report.text(Style::Plain);
+    tells(&text, "All 10 places get the same answer: 151.101.1.15.");
+    tells(&text, "at sin: the certificate is for former.plain.com, not for pops.plain.com");
+    tells(&text, "at gru: TLS fails: ");
+    tells(&report.summary, "151.101.1.15 is not the same from everywhere: TLS ok, HTTP 200 at fra, iad, lhr, ");
+    let [endpoint] = report.endpoints.as_slice() else { anyhow::bail!("one address: {:?}", report.endpoints) };
+    let places: usize = endpoint.views.iter().map(|view| view.places.len()).sum();
+    assert_eq!((endpoint.views.len(), places, endpoint.is_ready), (3, 10, false));
     Ok(())
 }
 

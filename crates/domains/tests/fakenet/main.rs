@@ -6,6 +6,7 @@ mod compare;
 mod differential;
 mod fqdn;
 mod hostile;
+mod names;
 mod plan;
 mod scan;
 mod tools;
@@ -24,6 +25,7 @@ fn main() -> anyhow::Result<()> {
     scenarios.extend(scan::scenarios());
     scenarios.extend(verify::scenarios());
     scenarios.extend(plan::scenarios());
+    scenarios.extend(names::scenarios());
     scenarios.extend(hostile::scenarios());
     scenarios.extend(differential::scenarios());
     bailiwick_fakenet::scenarios::run(scenarios, async || World::up())

@@ -20,6 +20,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario!(a_healthy_zone_is_in_good_order),
         scenario!(every_fault_has_zonemasters_tag_and_severity),
         scenario!(every_ailment_has_the_tags_and_levels_that_zonemaster_documents),
+        scenario!(a_name_that_is_no_zone_is_told_with_the_zone_that_it_is_in),
         scenario!(a_zone_can_be_checked_before_it_is_delegated),
         scenario!(findings_have_their_server_and_its_packet),
     ]
@@ -38,6 +39,16 @@ async fn a_healthy_zone_is_in_good_order(world: &World) -> Result<()> {
     let unexpected: Vec<_> = bad.iter().filter(|finding| !finding.tag.starts_with("NOT_ENOUGH_IPV6_NS")).collect();
     assert!(unexpected.is_empty(), "{unexpected:#?}");
     assert!(found.cases.len() >= 60, "only {} cases were run", found.cases.len());
+    Ok(())
+}
+
+/// www.good.com is an alias into another zone, shop.good.com is none.
+async fn a_name_that_is_no_zone_is_told_with_the_zone_that_it_is_in(world: &World) -> Result<()> {
+    for name in ["www.good.com", "shop.good.com"] {
+        let text = zone_check::text(&check(world, name).await?, Style::Plain);
+        tells(&text, &format!("{name} is not a zone of its own; it is part of good.com: check that one"));
+        tells(&text, &format!("good.com does not delegate {name} to any server"));
+    }
     Ok(())
 }
 

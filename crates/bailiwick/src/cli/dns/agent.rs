@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bailiwick_domains::seams::VantagePoint;
-use bailiwick_domains_controller::{AgentOptions, run_agent};
+use bailiwick_domains_controller::{AgentMetrics, AgentOptions, run_agent};
+use bailiwick_server::Diagnostics;
 
 use super::Common;
 use crate::cli::kubeconfig;
-use crate::cli::outside::told_to_end;
+use crate::cli::outside::{self, told_to_end};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -24,9 +26,18 @@ pub struct Args {
     /// The address that questions are asked from; one for IPv4 and one for IPv6. The system chooses if nothing is said.
     #[arg(long, value_name = "ADDRESS")]
     source: Vec<IpAddr>,
+    #[command(flatten)]
+    diagnostics: outside::Flags,
 }
 
 pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
+    let metrics = Arc::new(AgentMetrics::default());
+    let (counted, standing) = (metrics.clone(), metrics.clone());
+    let shown = Diagnostics {
+        metrics: Arc::new(move |text| counted.append(text)),
+        readiness: Arc::new(move || standing.readiness()),
+    };
+    let _diagnostics = args.diagnostics.show(shown).await?;
     let client = kubeconfig::client(&args.kubeconfig).await?;
     let mut from = VantagePoint { name: args.name.clone(), ..VantagePoint::default() };
     for address in args.source {
@@ -35,7 +46,7 @@ pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
             IpAddr::V6(v6) => from.v6 = Some(v6),
         }
     }
-    let roots = std::sync::Arc::unwrap_or_clone(common.roots()?);
-    let options = AgentOptions { name: args.name, region: args.region, from, roots };
+    let roots = Arc::unwrap_or_clone(common.roots()?);
+    let options = AgentOptions { name: args.name, region: args.region, from, roots, metrics };
     Ok(run_agent(client, options, told_to_end()).await?)
 }

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::{ChangeKind, FqdnReport, ServerReach};
 use crate::advice::words;
-use crate::endpoint::Certificate;
+use crate::endpoint::places::{EndpointReport, View};
+use crate::endpoint::{Certificate, names_text};
 use crate::report::trace::{AliasReport, dnssec_line};
 use crate::report::{Colour, Style, Table, time_text};
 use crate::resolve::AliasKind;
@@ -29,18 +30,7 @@ impl FqdnReport {
         }
         text.push_str(&table.render(style));
         text.push_str(&self.servers_table().render(style));
-        let mut table = Table::indented(2);
-        for endpoint in &self.endpoints {
-            let colour = if endpoint.is_ready { Colour::Green } else { Colour::Red };
-            let certificate = endpoint.certificate.as_ref().map(certificate_text).unwrap_or_default();
-            table.row([
-                (endpoint.address.to_string(), None),
-                (endpoint.verdict.clone(), Some(colour)),
-                (format!("{:.0} ms", endpoint.elapsed_ms), Some(Colour::Dim)),
-                (certificate, Some(Colour::Dim)),
-            ]);
-        }
-        text.push_str(&table.render(style));
+        text.push_str(&endpoints_table(&self.endpoints).render(style));
         let _ = writeln!(text, "{}\n{}", dnssec_line(&self.dnssec, style), self.summary);
         text.push_str(&self.schedule(style));
         text
@@ -96,6 +86,34 @@ fn link(alias: &AliasReport) -> String {
     )
 }
 
+/// What is behind each address; who sees it where not all places see the same.
+pub(crate) fn endpoints_table(endpoints: &[EndpointReport]) -> Table {
+    let mut table = Table::indented(2);
+    for endpoint in endpoints {
+        for (index, view) in endpoint.views.iter().enumerate() {
+            let colour = if view.is_ready { Colour::Green } else { Colour::Red };
+            let certificate = view.certificate.as_ref().map(certificate_text).unwrap_or_default();
+            let address = if index == 0 { endpoint.address.to_string() } else { String::new() };
+            let verdict = match endpoint.differs() {
+                true => format!("at {}: {}", view.places.join(", "), view.verdict),
+                false => view.verdict.clone(),
+            };
+            table.row([
+                (address, None),
+                (verdict, Some(colour)),
+                (view_time(view), Some(Colour::Dim)),
+                (certificate, Some(Colour::Dim)),
+            ]);
+        }
+    }
+    table
+}
+
+fn view_time(view: &View) -> String {
+    let (fast, slow) = (format!("{:.0}", view.elapsed_ms), format!("{:.0}", view.slowest_ms));
+    if fast == slow { format!("{fast} ms") } else { format!("{fast} to {slow} ms") }
+}
+
 /// `4 ms`, or `4 to 190 ms (fra to sin)` where places differ.
 fn times_text(server: &ServerReach) -> String {
     let (near, far) = (format!("{:.0}", server.nearest_ms), format!("{:.0}", server.farthest_ms));
@@ -105,14 +123,8 @@ fn times_text(server: &ServerReach) -> String {
     }
 }
 
-/// Names of a certificate that are printed; all of them are in JSON.
-const NAMES_SHOWN: usize = 4;
-
 fn certificate_text(certificate: &Certificate) -> String {
-    let more = certificate.names.len().saturating_sub(NAMES_SHOWN);
-    let mut names: Vec<String> = certificate.names.iter().take(NAMES_SHOWN).cloned().collect();
-    names.extend((more > 0).then(|| format!("{more} more")));
     let ends = certificate.expires.map(|at| format!(" until {}", at.strftime("%F"))).unwrap_or_default();
     let issuer = certificate.issuer.as_ref().map(|issuer| format!(", by {issuer}")).unwrap_or_default();
-    format!("certificate for {}{ends}{issuer}", names.join(", "))
+    format!("certificate for {}{ends}{issuer}", names_text(&certificate.names))
 }
