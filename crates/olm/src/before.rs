@@ -1,5 +1,6 @@
-//! What was there before an upgrade, kept in a Secret beside the InstallPlan until the new version is up, so that it can be
-//! put back when that fails, by another process too. What cannot go back without losing something stays, and is told.
+//! What was there before a plan, kept in a Secret beside it: until the plan is carried out, and for an upgrade until the new
+//! version is up, so that it can be put back when that fails, by another process too. What cannot go back without losing
+//! something stays, and is told.
 
 use std::io::{Read as _, Write as _};
 
@@ -26,13 +27,20 @@ use crate::target::{Target, decode_base64};
 /// The type of the Secrets; bundles may hold secrets, and so may what they replace.
 const SECRET_TYPE: &str = "bailiwick.dev/before-upgrade";
 const KEY: &str = "objects.json.gz";
-/// On such a Secret: the plan that it was written for.
-const PLAN_ANNOTATION: &str = "bailiwick.dev/install-plan-uid";
+/// On such a Secret and on a ClusterServiceVersion: the plan that it was written for.
+pub(crate) const PLAN_ANNOTATION: &str = "bailiwick.dev/install-plan-uid";
 /// What a Secret may unpack to; one holds a mebibyte, and definitions pack well.
 const UNPACKED_MAX: u64 = 64 << 20;
 
 fn name_of(csv: &str) -> String {
     format!("before-{}", label_value(csv))
+}
+
+/// Whether a plan begins, or goes on where another process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Now,
+    Earlier,
 }
 
 /// Keeps what stands where the objects of a version are to be written. When the same plan has begun before, what it found
@@ -43,14 +51,14 @@ pub(crate) async fn remember(
     csv: &str,
     target: &Target,
     objects: &[Value],
-) -> Result<(), Error> {
+) -> Result<Begun, Error> {
     let namespace = plan.namespace().unwrap_or_default();
     let api = SECRET.within(&context.client, &namespace);
     let name = name_of(csv);
     let uid = plan.uid().unwrap_or_default();
     if let Some(known) = api.get_opt(&name).await? {
         if annotation(&known, PLAN_ANNOTATION) == Some(uid.as_str()) {
-            return Ok(());
+            return Ok(Begun::Earlier);
         }
         forget(context, &namespace, csv).await?;
     }
@@ -77,12 +85,12 @@ pub(crate) async fn remember(
         "type": SECRET_TYPE, "data": {KEY: STANDARD.encode(pack(&entries)?)},
     }))?;
     match api.create(&PostParams::default(), &secret).await {
-        // Too much to be kept, or not allowed: the upgrade need not fail for that.
+        // Too much to be kept, or not allowed: the plan need not fail for that.
         Err(error) if !is_passing(&error) => {
-            tracing::warn!(error = plain(&error), csv, "what was there before an upgrade could not be kept");
-            Ok(())
+            tracing::warn!(error = plain(&error), csv, "what was there before a plan could not be kept");
+            Ok(Begun::Now)
         }
-        other => other.map(|_| ()).map_err(Error::from),
+        other => other.map(|_| Begun::Now).map_err(Error::from),
     }
 }
 

@@ -14,13 +14,14 @@ use crate::bundles::Manifests;
 use crate::context::Context;
 use crate::crds::dynamic;
 use crate::error::{Error, is_already_there, is_passing, plain};
-use crate::installing::{Installer, NotApplied, add_labels, add_owner, label_value};
+use crate::installing::{Installer, NotApplied, OWNED_KINDS, add_labels, add_owner, label_value, sweep};
 use crate::kinds::{CRD, CSV, INSTALL_PLAN, SUBSCRIPTION};
-use crate::object::{is_deleting, list, now, status, text, texts, write_status};
+use crate::object::{annotation, is_deleting, list, now, status, text, texts, write_status};
 use crate::operator_group::Group;
 use crate::permissions::{self, Watched};
 use crate::target::{TARGET_ANNOTATION, Target};
-use crate::{before, crd_safety, operator_group, resolving};
+use crate::before::{self, Begun, PLAN_ANNOTATION};
+use crate::{crd_safety, operator_group, resolving};
 
 /// Objects that OLM lets bundles have besides definitions and their ClusterServiceVersion.
 const BUNDLE_KINDS: [&str; 20] = [
@@ -317,12 +318,11 @@ async fn carry_out(
         }
     }
     let mut installer = Installer::new(&target, namespace);
-    let mut made: Vec<DynamicObject> = Vec::new();
-    let mut work = Work { context, namespace, group, watched, target: &target, plan };
+    let mut work = Work { context, namespace, group, watched, target: &target, plan, made: Vec::new(), begun: Vec::new() };
     let mut failure = None;
     for step in &steps {
         let Some(manifests) = unpacked.get(&step.bundle) else { continue };
-        if let Err(fault) = work.install(&mut installer, step, manifests, &mut made, wanted).await {
+        if let Err(fault) = work.install(&mut installer, step, manifests, wanted).await {
             failure = Some((&step.bundle, fault));
             break;
         }
@@ -331,20 +331,13 @@ async fn carry_out(
         for step in steps.iter().filter(|step| matches!(step.because, Because::Required { .. })) {
             work.subscribe(step).await?;
         }
+        // What an upgrade found is needed until the new version is up.
+        for step in steps.iter().filter(|step| !may_go_back(step, group)) {
+            before::forget(context, namespace, &step.bundle).await?;
+        }
         return Ok(Ok(()));
     };
-    let csvs = CSV.within(&context.client, namespace);
-    for csv in made {
-        let _ = csvs
-            .patch(
-                &csv.name_any(),
-                &Default::default(),
-                &kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}})),
-            )
-            .await;
-        let _ = csvs.delete(&csv.name_any(), &Default::default()).await;
-    }
-    let message = format!("bundle {bundle}: {fault}; {}", undone(&installer.roll_back().await));
+    let message = format!("bundle {bundle}: {fault}; {}", undone(&work.undo(installer).await?));
     for step in &steps {
         before::forget(context, namespace, &step.bundle).await?;
         note_undone(wanted, &step.bundle);
@@ -470,6 +463,11 @@ pub(crate) async fn objects_of(target: &Target, definition: &Value, version: &st
     }
 }
 
+/// Whether the version that a step brings is to go back to the one it replaces when it fails.
+fn may_go_back(step: &Step, group: &DynamicObject) -> bool {
+    step.replaces.is_some() && !operator_group::fails_forward(group)
+}
+
 struct Work<'w> {
     context: &'w Context,
     namespace: &'w str,
@@ -477,6 +475,10 @@ struct Work<'w> {
     watched: &'w Watched,
     target: &'w Target,
     plan: &'w DynamicObject,
+    /// The ClusterServiceVersions of this plan, whoever wrote them.
+    made: Vec<DynamicObject>,
+    /// Bundles that a process which ended in the middle has begun with.
+    begun: Vec<String>,
 }
 
 impl Work<'_> {
@@ -485,14 +487,13 @@ impl Work<'_> {
         installer: &mut Installer<'_>,
         step: &Step,
         manifests: &Manifests,
-        made: &mut Vec<DynamicObject>,
         wanted: &mut Value,
     ) -> Result<(), NotApplied> {
         let parts = self.parts(manifests);
-        if step.replaces.is_some() && !operator_group::fails_forward(self.group) {
-            let all: Vec<Value> = manifests.definitions().cloned().chain(parts.iter().cloned()).collect();
-            let kept = before::remember(self.context, self.plan, &step.bundle, self.target, &all).await;
-            kept.map_err(|error| NotApplied::new("what is there now", &error))?;
+        let all: Vec<Value> = manifests.definitions().cloned().chain(parts.iter().cloned()).collect();
+        let kept = before::remember(self.context, self.plan, &step.bundle, self.target, &all).await;
+        if kept.map_err(|error| NotApplied::new("what is there now", &error))? == Begun::Earlier {
+            self.begun.push(step.bundle.clone());
         }
         if self.target.secret.is_some() {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
@@ -510,8 +511,8 @@ impl Work<'_> {
         let name = csv.name_any();
         note(wanted, step, &manifests.csv, if is_new { "Created" } else { "Present" });
         let owner = CSV.owner(&csv);
-        if is_new {
-            made.push(csv);
+        if is_new || annotation(&csv, PLAN_ANNOTATION) == self.plan.uid().as_deref() {
+            self.made.push(csv);
         }
         for mut object in parts {
             let kind = text(&object, "/kind").to_owned();
@@ -524,6 +525,24 @@ impl Work<'_> {
             note(wanted, step, &object, applied.as_str());
         }
         Ok(())
+    }
+
+    /// Puts back what was done, here and by a process that ended in the middle, and says what stays as it is.
+    async fn undo(&mut self, installer: Installer<'_>) -> Result<Vec<String>, Error> {
+        let csvs = CSV.within(&self.context.client, self.namespace);
+        let let_go = json!({"metadata": {"finalizers": null}});
+        for csv in self.made.drain(..) {
+            let name = csv.name_any();
+            let _ = csvs.patch(&name, &Default::default(), &kube::api::Patch::Merge(&let_go)).await;
+            let _ = csvs.delete(&name, &Default::default()).await;
+        }
+        let mut faults = installer.roll_back().await;
+        for bundle in self.begun.iter().rev() {
+            faults.extend(before::put_back(self.context, self.namespace, bundle, self.target).await?);
+            let labels = crate::csv::owned_by(bundle, self.namespace);
+            sweep(self.target, &OWNED_KINDS, &labels, &|_, _, _| false).await?;
+        }
+        Ok(faults)
     }
 
     /// The objects of a bundle besides its definitions and its ClusterServiceVersion.
@@ -551,6 +570,7 @@ impl Work<'_> {
         for (key, value) in annotations {
             csv["metadata"]["annotations"][key] = value.into();
         }
+        csv["metadata"]["annotations"][PLAN_ANNOTATION] = self.plan.uid().unwrap_or_default().into();
         if let Some(secret) = &self.target.secret {
             csv["metadata"]["annotations"][TARGET_ANNOTATION] = secret.as_str().into();
         }

@@ -110,7 +110,8 @@ impl Look<'_> {
         let name = csv.name_any();
         let upgrades = self.upgrades_with(csv);
         let mut faults = Vec::new();
-        for (version, _) in upgrades.iter().rev() {
+        // One that is marked already was put back by a process that ended before it came to this one.
+        for (version, _) in upgrades.iter().rev().filter(|(version, _)| !is_rolled_back(version)) {
             match self.context.targets.of(version, self.namespace, None).await? {
                 Ok(target) => {
                     let stays = before::put_back(self.context, self.namespace, &version.name_any(), &target).await?;
