@@ -10,6 +10,7 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::before::{self, Begun, PLAN_ANNOTATION};
 use crate::bundles::Manifests;
 use crate::context::Context;
 use crate::crds::dynamic;
@@ -20,7 +21,6 @@ use crate::object::{annotation, is_deleting, list, now, status, text, texts, wri
 use crate::operator_group::Group;
 use crate::permissions::{self, Watched};
 use crate::target::{TARGET_ANNOTATION, Target};
-use crate::before::{self, Begun, PLAN_ANNOTATION};
 use crate::{crd_safety, operator_group, resolving};
 
 /// Objects that OLM lets bundles have besides definitions and their ClusterServiceVersion.
@@ -318,7 +318,8 @@ async fn carry_out(
         }
     }
     let mut installer = Installer::new(&target, namespace);
-    let mut work = Work { context, namespace, group, watched, target: &target, plan, made: Vec::new(), begun: Vec::new() };
+    let mut work =
+        Work { context, namespace, group, watched, target: &target, plan, made: Vec::new(), begun: Vec::new() };
     let mut failure = None;
     for step in &steps {
         let Some(manifests) = unpacked.get(&step.bundle) else { continue };

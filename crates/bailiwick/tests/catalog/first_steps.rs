@@ -111,6 +111,7 @@ fn what_would_do_nothing_or_contradicts_itself_is_refused() {
     said(&["resolve", "good", "--want", "nobody"], "nobody");
     said(&["resolve", "good", "--want", "foo", "--installed", "foo.v9"], "foo.v9");
     said(&["list", "channels", "good", "nobody"], "nobody");
+    said(&["list", "packages", "good", "foo"], "foo");
     said(&["serve", "good", "--cache-enforce-integrity"], "--cache-dir");
     said(&["render-template", "composite", "x"], "basic semver substitutes");
     said(&["generate", "dockerfile", "good", "--builder-image", "scratch"], "scratch");

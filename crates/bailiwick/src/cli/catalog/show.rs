@@ -55,7 +55,7 @@ pub fn validate(args: &Validate) -> anyhow::Result<()> {
 #[derive(clap::Subcommand)]
 pub enum List {
     /// Packages with their default channels.
-    Packages(ListArgs),
+    Packages(CatalogArgs),
     /// Channels with their heads.
     Channels(ListArgs),
     /// Bundles, once for each channel.
@@ -64,10 +64,16 @@ pub enum List {
 
 #[derive(clap::Args)]
 pub struct ListArgs {
-    /// A catalog directory or image.
-    reference: String,
+    #[command(flatten)]
+    catalog: CatalogArgs,
     /// Only this package.
     package: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub struct CatalogArgs {
+    /// A catalog directory or image.
+    reference: String,
     /// Use the index that `serve` keeps here; made if it is not there, and then lists are instant.
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
@@ -75,7 +81,7 @@ pub struct ListArgs {
     images: ImageArgs,
 }
 
-fn model(args: &ListArgs, facts: Facts) -> anyhow::Result<Model> {
+fn model(args: &CatalogArgs, facts: Facts) -> anyhow::Result<Model> {
     let path = Path::new(&args.reference);
     if let Some(cache) = &args.cache_dir {
         let mut images = args.images.images()?;
@@ -94,14 +100,13 @@ fn model(args: &ListArgs, facts: Facts) -> anyhow::Result<Model> {
 }
 
 pub fn list(command: List) -> anyhow::Result<()> {
-    let text =
-        match command {
-            List::Packages(args) => tables::packages(&model(&args, Facts::Names)?),
-            List::Channels(args) => tables::channels(&model(&args, Facts::Names)?, args.package.as_deref())
-                .map_err(|error| anyhow!(error))?,
-            List::Bundles(args) => tables::bundles(&model(&args, Facts::Images)?, args.package.as_deref())
-                .map_err(|error| anyhow!(error))?,
-        };
+    let text = match command {
+        List::Packages(args) => tables::packages(&model(&args, Facts::Names)?),
+        List::Channels(args) => tables::channels(&model(&args.catalog, Facts::Names)?, args.package.as_deref())
+            .map_err(|error| anyhow!(error))?,
+        List::Bundles(args) => tables::bundles(&model(&args.catalog, Facts::Images)?, args.package.as_deref())
+            .map_err(|error| anyhow!(error))?,
+    };
     print(&text)
 }
 
