@@ -379,6 +379,18 @@ pub(crate) async fn fail(
     write_status(&api, &mut plan, wanted).await
 }
 
+/// Plans of a namespace are counted.
+pub(crate) fn generation(plan: &DynamicObject) -> i64 {
+    plan.data.pointer("/spec/generation").and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// The bundle of a package that a plan installs because somebody wants it.
+pub(crate) fn bundle_of(plan: &DynamicObject, package: &str) -> Option<String> {
+    let mut lookups = list(&plan.data, "/status/bundleLookups").iter();
+    let wanted = lookups.find(|it| text(it, "/package") == package && text(it, "/requiredBy").is_empty())?;
+    Some(text(wanted, "/identifier").to_owned())
+}
+
 /// Whether a plan installs a bundle.
 pub(crate) fn is_about(plan: &DynamicObject, bundle: &str) -> bool {
     list(&plan.data, "/status/bundleLookups").iter().any(|lookup| text(lookup, "/identifier") == bundle)
@@ -597,12 +609,34 @@ impl Work<'_> {
     /// What a dependency is kept up to date by, as OLM does it.
     async fn subscribe(&self, step: &Step) -> Result<(), Error> {
         let api = SUBSCRIPTION.within(&self.context.client, self.namespace);
-        let existing = api.list(&Default::default()).await?.items;
-        if existing.iter().any(|sub| text(&sub.data, "/spec/name") == step.package) {
-            return Ok(());
-        }
         let name = [&step.package, &step.channel, &step.source.name, &step.source.namespace];
         let name = name.map(String::as_str).join("-").to_lowercase().replace(['_', '+'], "-");
+        let existing = api.list(&Default::default()).await?.items;
+        let known = existing.into_iter().find(|sub| text(&sub.data, "/spec/name") == step.package);
+        // Ours is without a status when whoever made it ended in between.
+        let is_unfinished =
+            |sub: &DynamicObject| sub.name_any() == name && text(&sub.data, "/status/currentCSV").is_empty();
+        let mut made = match known {
+            Some(sub) if is_unfinished(&sub) => sub,
+            Some(_) => return Ok(()),
+            None => match self.create_subscription(step, &name).await? {
+                Some(sub) => sub,
+                None => return Ok(()),
+            },
+        };
+        let reference = json!({
+            "apiVersion": INSTALL_PLAN.api_version(), "kind": INSTALL_PLAN.kind, "name": self.plan.name_any(),
+            "namespace": self.namespace, "uid": self.plan.uid().unwrap_or_default(),
+        });
+        let status = json!({
+            "currentCSV": step.bundle, "installedCSV": step.bundle, "state": "AtLatestKnown", "lastUpdated": now(),
+            "installPlanRef": reference,
+        });
+        write_status(&api, &mut made, status).await
+    }
+
+    /// `None` if somebody else was faster.
+    async fn create_subscription(&self, step: &Step, name: &str) -> Result<Option<DynamicObject>, Error> {
         let object = dynamic(json!({
             "apiVersion": SUBSCRIPTION.api_version(), "kind": SUBSCRIPTION.kind,
             "metadata": {
@@ -615,19 +649,10 @@ impl Work<'_> {
                 "installPlanApproval": text(&self.plan.data, "/spec/approval"),
             },
         }))?;
-        let mut made = match api.create(&PostParams::default(), &object).await {
-            Err(error) if is_already_there(&error) => return Ok(()),
-            other => other?,
-        };
-        let reference = json!({
-            "apiVersion": INSTALL_PLAN.api_version(), "kind": INSTALL_PLAN.kind, "name": self.plan.name_any(),
-            "namespace": self.namespace, "uid": self.plan.uid().unwrap_or_default(),
-        });
-        let status = json!({
-            "currentCSV": step.bundle, "installedCSV": step.bundle, "state": "AtLatestKnown", "lastUpdated": now(),
-            "installPlanRef": reference,
-        });
-        write_status(&api, &mut made, status).await
+        match SUBSCRIPTION.within(&self.context.client, self.namespace).create(&PostParams::default(), &object).await {
+            Err(error) if is_already_there(&error) => Ok(None),
+            other => Ok(Some(other?)),
+        }
     }
 }
 

@@ -149,6 +149,48 @@ fn going_back_goes_on_where_it_was() -> Result<()> {
     Ok(())
 }
 
+/// From now on what does not follow a rule is refused of one of OLM's kinds: nobody gets further than that.
+fn refuses(plane: &Plane, resource: &str, rule: &str) -> Result<()> {
+    plane.apply(&format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {{name: no-further}}\n\
+         spec:\n  matchConstraints:\n    resourceRules:\n    - apiGroups: [operators.coreos.com]\n      apiVersions: ['*']\n      \
+         operations: [UPDATE]\n      resources: [{resource}]\n  validations:\n  - expression: \"{rule}\"\n    message: not yet\n---\n\
+         apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {{name: no-further}}\n\
+         spec: {{policyName: no-further, validationActions: [Deny]}}\n"
+    ))?;
+    Ok(())
+}
+
+fn refuses_no_more(plane: &Plane) -> Result<()> {
+    plane.kubectl(&["delete", "validatingadmissionpolicybinding", "no-further"])?;
+    Ok(())
+}
+
+/// The plan is there before the Subscription can say so, and a dependency's Subscription before it has a status.
+#[test]
+fn a_plan_that_its_subscriptions_do_not_know_of_is_taken_up() -> Result<()> {
+    let gadget = Made::new("gadget", "1.0.0").requires("base", ">=1.0.0");
+    let (mut plane, _images) = offering(&[Made::new("base", "1.0.0"), gadget])?;
+    plane.runs_elsewhere("operators", "global-operators")?;
+    refuses(&plane, "subscriptions/status", "!has(object.status) || !has(object.status.installPlanRef)")?;
+    plane.apply(&subscription("operators", "gadget", "made-up", ""))?;
+    let dependency = ("operators", "subscription", "base-stable-made-up-olm");
+    plane.until_object(dependency, "made", |_| true)?;
+    plane.server.kill();
+    plane.server.restart()?;
+    refuses_no_more(&plane)?;
+    let is_there = |csv: &'static str| {
+        move |sub: &Value| sub["status"]["installedCSV"] == csv && sub["status"]["state"] == "AtLatestKnown"
+    };
+    plane.until_object(dependency, "at its version", is_there("base.v1.0.0"))?;
+    let own = ("operators", "subscription", "gadget");
+    let sub = plane.until_object(own, "at its version", is_there("gadget.v1.0.0"))?;
+    let plans = plane.list("operators", "installplan")?;
+    assert_eq!(plans.len(), 1, "{plans:?}");
+    assert_eq!(sub["status"]["installPlanRef"]["name"], plans[0]["metadata"]["name"]);
+    Ok(())
+}
+
 /// The second of two versions that go back together is marked last; here that is refused for a while.
 #[test]
 fn what_goes_back_together_is_told_as_put_back_when_it_took_two_servers() -> Result<()> {
@@ -156,15 +198,9 @@ fn what_goes_back_together_is_told_as_put_back_when_it_took_two_servers() -> Res
     let own = json!([{"type": "OwnNamespace", "supported": true}]);
     let new = Made::new("gadget", "2.0.0").says("installModes", own).requires("base", ">=2.0.0");
     let (mut plane, images) = offering(&old)?;
-    plane.apply(
-        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: marks}\n\
-         spec:\n  matchConstraints:\n    resourceRules:\n    - apiGroups: [operators.coreos.com]\n      apiVersions: ['*']\n      \
-         operations: [UPDATE]\n      resources: [clusterserviceversions]\n  validations:\n  \
-         - expression: \"object.metadata.name != 'gadget.v2.0.0' || \
-         !('bailiwick.dev/rolled-back-to' in object.metadata.annotations)\"\n    message: not yet\n---\n\
-         apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: marks}\n\
-         spec: {policyName: marks, validationActions: [Deny]}\n",
-    )?;
+    let rule = "object.metadata.name != 'gadget.v2.0.0' || \
+                !('bailiwick.dev/rolled-back-to' in object.metadata.annotations)";
+    refuses(&plane, "clusterserviceversions", rule)?;
     plane.runs_elsewhere("operators", "global-operators")?;
     plane.apply(&subscription("operators", "gadget", "made-up", ""))?;
     plane.until_phase("operators", "gadget.v1.0.0", "Succeeded", "InstallSucceeded")?;
@@ -177,7 +213,7 @@ fn what_goes_back_together_is_told_as_put_back_when_it_took_two_servers() -> Res
     })?;
     plane.server.kill();
     plane.server.restart()?;
-    plane.kubectl(&["delete", "validatingadmissionpolicybinding", "marks"])?;
+    refuses_no_more(&plane)?;
     let failed = plane.until_object(("operators", "csv", "gadget.v2.0.0"), "rolled back", |csv| {
         csv["metadata"]["annotations"]["bailiwick.dev/rolled-back-to"] == "gadget.v1.0.0"
     })?;

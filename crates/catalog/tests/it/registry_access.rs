@@ -112,8 +112,10 @@ fn write_answer(mut stream: &TcpStream, answer: &Answer) -> std::io::Result<()> 
     }
     stream.write_all(b"\r\n")?;
     stream.write_all(&answer.body[..answer.cut.unwrap_or(answer.body.len())])?;
-    while answer.stalls {
-        std::thread::park();
+    if answer.stalls {
+        loop {
+            std::thread::park();
+        }
     }
     Ok(())
 }

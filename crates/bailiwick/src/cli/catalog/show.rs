@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use bailiwick_catalog::dockerfile::{DEFAULT_IMAGE, dockerfile};
 use bailiwick_catalog::model::{Model, validate as validate_directory, validate_catalog};
+use bailiwick_catalog::render::BUNDLE_IMAGE_REFUSED;
 use bailiwick_catalog::serve::{Facts, WhenStale, index_path, open_reference};
 use bailiwick_catalog::{diff as catalog_diff, list as tables};
 use serde_json::json;
@@ -95,7 +96,12 @@ fn model(args: &CatalogArgs, facts: Facts) -> anyhow::Result<Model> {
         }
         return tables::load(path).map_err(|error| anyhow!(error.located()));
     }
-    let catalog = load_catalog(&args.reference, &args.images)?;
+    let catalog = load_catalog(&args.reference, &args.images).map_err(|error| {
+        match error.to_string().ends_with(BUNDLE_IMAGE_REFUSED) {
+            true => anyhow!("cannot list non-index {:?}", args.reference),
+            false => error,
+        }
+    })?;
     validate_catalog(&catalog).map_err(|error| anyhow!(error))
 }
 
