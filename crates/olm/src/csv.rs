@@ -16,6 +16,7 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::before::Keeping;
 use crate::context::Context;
 use crate::copied_csv::is_copied;
 use crate::error::{Error, is_not_found, is_passing, plain};
@@ -26,7 +27,7 @@ use crate::operator_group::{self, Group};
 use crate::operator_service::OperatorServices;
 use crate::permissions::{self, Watched};
 use crate::target::Target;
-use crate::{api_services, before, install_plan, provided_apis, webhooks};
+use crate::{api_services, install_plan, provided_apis, webhooks};
 
 pub(crate) use rollback::{ROLLBACK_ANNOTATIONS, is_rolled_back, rolled_back_to};
 
@@ -231,7 +232,7 @@ impl Look<'_> {
             let mut message = format!("being replaced by csv: {}", newer.name_any());
             if is_settled(newer) {
                 let Some(other) = self.waits_for(newer) else {
-                    before::forget(self.context, self.namespace, &newer.name_any()).await?;
+                    Keeping::of_version(self.context, self.namespace, &newer.name_any()).forget().await?;
                     let message = "has been replaced by a newer ClusterServiceVersion that has successfully installed.";
                     return Ok(to(Phase::new("Deleting", "Replaced", message)));
                 };

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::before::{self, Begun, PLAN_ANNOTATION};
+use crate::before::{Begun, Holder, Keeping, PLAN_ANNOTATION};
 use crate::bundles::Manifests;
 use crate::context::Context;
 use crate::crds::dynamic;
@@ -334,13 +334,13 @@ async fn carry_out(
         }
         // What an upgrade found is needed until the new version is up.
         for step in steps.iter().filter(|step| !may_go_back(step, group)) {
-            before::forget(context, namespace, &step.bundle).await?;
+            Keeping::of_version(context, namespace, &step.bundle).forget().await?;
         }
         return Ok(Ok(()));
     };
     let message = format!("bundle {bundle}: {fault}; {}", undone(&work.undo(installer).await?));
     for step in &steps {
-        before::forget(context, namespace, &step.bundle).await?;
+        Keeping::of_version(context, namespace, &step.bundle).forget().await?;
         note_undone(wanted, &step.bundle);
     }
     Ok(Err(match fault {
@@ -504,7 +504,9 @@ impl Work<'_> {
     ) -> Result<(), NotApplied> {
         let parts = self.parts(manifests);
         let all: Vec<Value> = manifests.definitions().cloned().chain(parts.iter().cloned()).collect();
-        let kept = before::remember(self.context, self.plan, &step.bundle, self.target, &all).await;
+        let holder = Holder { uid: self.plan.uid().unwrap_or_default(), owner: INSTALL_PLAN.owner(self.plan) };
+        let kept = Keeping::of_version(self.context, self.namespace, &step.bundle);
+        let kept = kept.remember(&holder, self.target, &all).await;
         if kept.map_err(|error| NotApplied::new("what is there now", &error))? == Begun::Earlier {
             self.begun.push(step.bundle.clone());
         }
@@ -551,7 +553,7 @@ impl Work<'_> {
         }
         let mut faults = installer.roll_back().await;
         for bundle in self.begun.iter().rev() {
-            faults.extend(before::put_back(self.context, self.namespace, bundle, self.target).await?);
+            faults.extend(Keeping::of_version(self.context, self.namespace, bundle).put_back(self.target).await?);
             let labels = crate::csv::owned_by(bundle, self.namespace);
             sweep(self.target, &OWNED_KINDS, &labels, &|_, _, _| false).await?;
         }

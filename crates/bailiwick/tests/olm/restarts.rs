@@ -5,6 +5,7 @@ use anyhow::Result;
 use hyper::Method;
 use serde_json::{Value, json};
 
+use crate::extensions::cluster_catalog;
 use crate::front::Front;
 use crate::made_up::{Made, definition, publish};
 use crate::plane::{Plane, catalog_source, condition, offering, subscription};
@@ -56,6 +57,14 @@ fn first() -> Made {
     Made::new("gadget", "1.0.0").with(settings("first"))
 }
 
+/// A version with another definition, other settings, and objects that the first does not have, a Secret last.
+fn second_with_more() -> Made {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}});
+    let added = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "added"}});
+    let made = Made::new("gadget", "2.0.0").defines(definition("gadget", &["v1", "v2"]));
+    made.with(settings("second")).with(added).with(secret)
+}
+
 #[test]
 fn an_installation_and_an_upgrade_go_on_where_they_were() -> Result<()> {
     let (mut plane, images) = offering(&[first()])?;
@@ -88,16 +97,12 @@ fn an_installation_and_an_upgrade_go_on_where_they_were() -> Result<()> {
 
 #[test]
 fn what_is_refused_after_a_restart_goes_back_as_a_whole() -> Result<()> {
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}});
-    let second = Made::new("gadget", "2.0.0").defines(definition("gadget", &["v1", "v2"]));
-    let added = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "added"}});
-    let second = second.with(settings("second")).with(added).with(secret);
     let (mut plane, images) = offering(&[first()])?;
     let front = Front::start()?;
     runs_away(&plane, &front)?;
 
     front.holds(Method::PATCH, "secrets");
-    let upgrade = publish(images.path(), "more", &[first(), second])?;
+    let upgrade = publish(images.path(), "more", &[first(), second_with_more()])?;
     plane.apply(&catalog_source("olm", "made-up", &upgrade))?;
     plane.until("it waits for the cluster", || Ok(front.is_awaited()))?;
     assert_eq!((level(&front)?, versions_defined(&front)?), (json!("second"), 2));
@@ -116,6 +121,47 @@ fn what_is_refused_after_a_restart_goes_back_as_a_whole() -> Result<()> {
     let phases = old["status"]["conditions"].as_array().expect("conditions");
     assert!(phases.iter().all(|it| it["phase"] != "Replacing"), "it never left: {old}");
     nothing_is_kept(&plane)
+}
+
+#[test]
+fn an_extension_that_is_refused_after_a_restart_goes_back_as_a_whole() -> Result<()> {
+    let images = tempfile::tempdir()?;
+    let mut plane = Plane::start(images.path())?;
+    let front = Front::start()?;
+    front.is_target_of(&plane, "team")?;
+    front.away.kubectl(&["create", "namespace", "team"])?;
+    let offer = |plane: &Plane, name: &str, bundles: &[Made]| -> Result<String> {
+        plane.apply(&cluster_catalog("made-up", &publish(images.path(), name, bundles)?, ""))
+    };
+    offer(&plane, "c", &[first()])?;
+    plane.apply(
+        "apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\n\
+         metadata: {name: gadget, annotations: {bailiwick.dev/target-kubeconfig: away}}\n\
+         spec: {namespace: team, source: {sourceType: Catalog, catalog: {packageName: gadget}}}\n",
+    )?;
+    let extension = ("", "clusterextension", "gadget");
+    plane.until_object(extension, "installed", |it| it["status"]["install"]["bundle"]["version"] == "1.0.0")?;
+
+    front.holds(Method::PATCH, "secrets");
+    offer(&plane, "more", &[first(), second_with_more()])?;
+    plane.until("it waits for the cluster", || Ok(front.is_awaited()))?;
+    assert_eq!((level(&front)?, versions_defined(&front)?), (json!("second"), 2));
+    plane.server.kill();
+    front.breaks("secrets", 403);
+    plane.server.restart()?;
+    let refused = plane.until_object(extension, "put back", |it| {
+        let said = condition(it, "Progressing").map(|it| it["message"].to_string()).unwrap_or_default();
+        said.contains("Secret keys") && said.contains("everything was put back")
+    })?;
+    assert_eq!(refused["status"]["install"]["bundle"]["version"], "1.0.0", "{refused}");
+    assert_eq!((level(&front)?, versions_defined(&front)?), (json!("first"), 1));
+    assert!(front.away.get("team", "configmap", "added")?.is_none());
+    front.works_again();
+    plane.until_object(extension, "upgraded", |it| it["status"]["install"]["bundle"]["version"] == "2.0.0")?;
+    assert_eq!((level(&front)?, versions_defined(&front)?), (json!("second"), 2));
+    let secrets = plane.kubectl(&["get", "secrets", "-n", "olm", "-o", "name"])?;
+    assert!(!secrets.contains("before-"), "{secrets}");
+    Ok(())
 }
 
 #[test]
