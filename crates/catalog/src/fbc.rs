@@ -19,6 +19,7 @@ pub use types::{
     RelatedImage, schema,
 };
 pub use walk::catalog_files;
+pub(crate) use walk::refuse_special;
 pub use write::{Output, write_catalog, write_directory, write_meta};
 
 pub(crate) use load::metas_of_text;

@@ -1,5 +1,6 @@
 //! Renders references into one catalog: bundle directories, catalog directories and, through a puller, images.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use crate::bundle::{self, Migration, migrate};
@@ -64,6 +65,17 @@ pub enum Allowed {
     BundleImages,
 }
 
+/// How a refusal ends where only catalogs are wanted and the image is a bundle.
+pub const BUNDLE_IMAGE_REFUSED: &str = "cannot render bundle image: not allowed";
+
+/// By how the file begins.
+fn is_database(path: &Path) -> bool {
+    const BEGINNING: &[u8] = b"SQLite format 3\0";
+    let mut beginning = [0; BEGINNING.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
+    read.is_ok() && beginning == BEGINNING
+}
+
 /// How to render.
 pub struct Renderer<'s> {
     pub images: &'s mut dyn ImageSource,
@@ -108,7 +120,7 @@ impl Renderer<'_> {
             return fbc::load(path).map_err(|error| error.located());
         }
         if path.is_file() {
-            if std::fs::read(path).is_ok_and(|data| data.starts_with(b"SQLite format 3\0")) {
+            if is_database(path) {
                 return Err(DATABASE_MESSAGE.to_owned());
             }
             return Err(format!("ref {} has unsupported file type: unknown", quote(reference)));
@@ -127,7 +139,7 @@ impl Renderer<'_> {
         }
         if labels.contains_key(PACKAGE_LABEL) {
             if self.allowed == Allowed::Catalogs {
-                return Err("cannot render bundle image: not allowed".to_owned());
+                return Err(BUNDLE_IMAGE_REFUSED.to_owned());
             }
             return self.render_bundle(unpacked.directory.path(), reference);
         }

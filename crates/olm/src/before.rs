@@ -1,5 +1,6 @@
-//! What was there before an upgrade, kept in a Secret beside the InstallPlan until the new version is up, so that it can be
-//! put back when that fails, by another process too. What cannot go back without losing something stays, and is told.
+//! What was there before a plan or an extension is applied, kept in a Secret: until it is, and for an upgrade by a plan until
+//! the new version is up, so that it can be put back when that fails, by another process too. What cannot go back without losing
+//! something stays, and is told.
 
 use std::io::{Read as _, Write as _};
 
@@ -8,8 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use kube::ResourceExt;
-use kube::api::{DeleteParams, DynamicObject, PostParams};
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::bundles::is_definition;
@@ -19,110 +19,128 @@ use crate::crds::dynamic;
 use crate::error::{Error, is_not_found, is_passing, plain};
 use crate::install_plan::objects_of;
 use crate::installing::{label_value, restore};
-use crate::kinds::{CRD, INSTALL_PLAN, SECRET};
+use crate::kinds::{CRD, SECRET};
 use crate::object::{annotation, list, text};
 use crate::target::{Target, decode_base64};
 
 /// The type of the Secrets; bundles may hold secrets, and so may what they replace.
 const SECRET_TYPE: &str = "bailiwick.dev/before-upgrade";
 const KEY: &str = "objects.json.gz";
-/// On such a Secret: the plan that it was written for.
-const PLAN_ANNOTATION: &str = "bailiwick.dev/install-plan-uid";
+/// On such a Secret and on a ClusterServiceVersion: the plan, or the extension, that it was written for.
+pub(crate) const PLAN_ANNOTATION: &str = "bailiwick.dev/install-plan-uid";
 /// What a Secret may unpack to; one holds a mebibyte, and definitions pack well.
 const UNPACKED_MAX: u64 = 64 << 20;
 
-fn name_of(csv: &str) -> String {
-    format!("before-{}", label_value(csv))
+/// Where what was there before is kept.
+pub(crate) struct Keeping<'k> {
+    context: &'k Context,
+    namespace: &'k str,
+    name: String,
+    /// Where objects go that name no namespace.
+    objects_in: &'k str,
 }
 
-/// Keeps what stands where the objects of a version are to be written. When the same plan has begun before, what it found
-/// then counts.
-pub(crate) async fn remember(
-    context: &Context,
-    plan: &DynamicObject,
-    csv: &str,
-    target: &Target,
-    objects: &[Value],
-) -> Result<(), Error> {
-    let namespace = plan.namespace().unwrap_or_default();
-    let api = SECRET.within(&context.client, &namespace);
-    let name = name_of(csv);
-    let uid = plan.uid().unwrap_or_default();
-    if let Some(known) = api.get_opt(&name).await? {
-        if annotation(&known, PLAN_ANNOTATION) == Some(uid.as_str()) {
-            return Ok(());
+/// For whom it is kept, and goes with.
+pub(crate) struct Holder {
+    pub uid: String,
+    pub owner: Value,
+}
+
+/// Whether a plan begins, or goes on where another process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Now,
+    Earlier,
+}
+
+impl<'k> Keeping<'k> {
+    /// For a version of a namespace.
+    pub fn of_version(context: &'k Context, namespace: &'k str, csv: &str) -> Self {
+        Self { context, namespace, name: format!("before-{}", label_value(csv)), objects_in: namespace }
+    }
+
+    /// For a ClusterExtension, whose own namespace need not be here.
+    pub fn of_extension(context: &'k Context, extension: &str, objects_in: &'k str) -> Self {
+        let name = format!("before-extension-{}", label_value(extension));
+        Self { context, namespace: &context.global_namespace, name, objects_in }
+    }
+
+    /// Keeps what stands where objects are to be written. When the same holder has begun before, what was found then
+    /// counts.
+    pub async fn remember(&self, holder: &Holder, target: &Target, objects: &[Value]) -> Result<Begun, Error> {
+        let api = SECRET.within(&self.context.client, self.namespace);
+        if let Some(known) = api.get_opt(&self.name).await? {
+            if annotation(&known, PLAN_ANNOTATION) == Some(holder.uid.as_str()) {
+                return Ok(Begun::Earlier);
+            }
+            self.forget().await?;
         }
-        forget(context, &namespace, csv).await?;
-    }
-    let mut entries = Vec::new();
-    for object in objects {
-        // In the name in which it is applied: nobody learns by this what he may not read.
-        let Some(api) = target.api_of(object, &namespace).await? else { continue };
-        let before = match api.get_opt(text(object, "/metadata/name")).await {
-            Err(error) if !is_passing(&error) => continue,
-            other => other?,
-        };
-        entries.push(json!({
-            "apiVersion": text(object, "/apiVersion"), "kind": text(object, "/kind"),
-            "metadata": {"name": text(object, "/metadata/name"), "namespace": text(object, "/metadata/namespace")},
-            "before": before,
-        }));
-    }
-    let secret = dynamic(json!({
-        "apiVersion": SECRET.api_version(), "kind": SECRET.kind,
-        "metadata": {
-            "name": name, "namespace": namespace, "annotations": {PLAN_ANNOTATION: uid},
-            "ownerReferences": [INSTALL_PLAN.owner(plan)],
-        },
-        "type": SECRET_TYPE, "data": {KEY: STANDARD.encode(pack(&entries)?)},
-    }))?;
-    match api.create(&PostParams::default(), &secret).await {
-        // Too much to be kept, or not allowed: the upgrade need not fail for that.
-        Err(error) if !is_passing(&error) => {
-            tracing::warn!(error = plain(&error), csv, "what was there before an upgrade could not be kept");
-            Ok(())
+        let mut entries = Vec::new();
+        for object in objects {
+            // In the name in which it is applied: nobody learns by this what he may not read.
+            let Some(api) = target.api_of(object, self.objects_in).await? else { continue };
+            let before = match api.get_opt(text(object, "/metadata/name")).await {
+                Err(error) if !is_passing(&error) => continue,
+                other => other?,
+            };
+            entries.push(json!({
+                "apiVersion": text(object, "/apiVersion"), "kind": text(object, "/kind"),
+                "metadata": {"name": text(object, "/metadata/name"), "namespace": text(object, "/metadata/namespace")},
+                "before": before,
+            }));
         }
-        other => other.map(|_| ()).map_err(Error::from),
+        let secret = dynamic(json!({
+            "apiVersion": SECRET.api_version(), "kind": SECRET.kind,
+            "metadata": {
+                "name": self.name, "namespace": self.namespace, "annotations": {PLAN_ANNOTATION: holder.uid},
+                "ownerReferences": [holder.owner],
+            },
+            "type": SECRET_TYPE, "data": {KEY: STANDARD.encode(pack(&entries)?)},
+        }))?;
+        match api.create(&PostParams::default(), &secret).await {
+            // Too much to be kept, or not allowed: the plan need not fail for that.
+            Err(error) if !is_passing(&error) => {
+                tracing::warn!(error = plain(&error), secret = self.name, "what was there before could not be kept");
+                Ok(Begun::Now)
+            }
+            other => other.map(|_| Begun::Now).map_err(Error::from),
+        }
     }
-}
 
-/// What was kept is not needed any more.
-pub(crate) async fn forget(context: &Context, namespace: &str, csv: &str) -> Result<(), Error> {
-    match SECRET.within(&context.client, namespace).delete(&name_of(csv), &DeleteParams::default()).await {
-        Err(error) if !is_not_found(&error) => Err(error.into()),
-        _ => Ok(()),
+    /// What was kept is not needed any more.
+    pub async fn forget(&self) -> Result<(), Error> {
+        match SECRET.within(&self.context.client, self.namespace).delete(&self.name, &DeleteParams::default()).await {
+            Err(error) if !is_not_found(&error) => Err(error.into()),
+            _ => Ok(()),
+        }
     }
-}
 
-/// Puts back what was there before a version, last first, and says what stays as it is. What a version brought beside
-/// definitions is not meant: that is found by its labels. It may be called again.
-pub(crate) async fn put_back(
-    context: &Context,
-    namespace: &str,
-    csv: &str,
-    target: &Target,
-) -> Result<Vec<String>, Error> {
-    let Some(secret) = SECRET.within(&context.client, namespace).get_opt(&name_of(csv)).await? else {
-        return Ok(vec![format!("what was there before {csv} is not known any more")]);
-    };
-    let Some(entries) = decode_base64(text(&secret.data, &format!("/data/{KEY}"))).and_then(|it| unpack(&it)) else {
-        return Ok(vec![format!("what was there before {csv} cannot be read any more")]);
-    };
-    let mut stays = Vec::new();
-    for entry in entries.iter().rev() {
-        let result = match is_definition(entry) {
-            true => put_definition_back(target, entry).await,
-            false => put_object_back(target, namespace, entry).await,
+    /// Puts back what was there before, last first, and says what stays as it is. What was brought beside definitions is not
+    /// meant: that is found by its labels. It may be called again.
+    pub async fn put_back(&self, target: &Target) -> Result<Vec<String>, Error> {
+        let Some(secret) = SECRET.within(&self.context.client, self.namespace).get_opt(&self.name).await? else {
+            return Ok(vec![format!("what was there before is not known any more (Secret {})", self.name)]);
         };
-        let reason = match result {
-            Ok(None) => continue,
-            Ok(Some(reason)) => reason,
-            Err(Error::Request(error)) if !is_passing(&error) => plain(&error),
-            Err(error) => return Err(error),
+        let Some(entries) = decode_base64(text(&secret.data, &format!("/data/{KEY}"))).and_then(|it| unpack(&it))
+        else {
+            return Ok(vec![format!("what was there before cannot be read any more (Secret {})", self.name)]);
         };
-        stays.push(format!("{} {}: {reason}", text(entry, "/kind"), text(entry, "/metadata/name")));
+        let mut stays = Vec::new();
+        for entry in entries.iter().rev() {
+            let result = match is_definition(entry) {
+                true => put_definition_back(target, entry).await,
+                false => put_object_back(target, self.objects_in, entry).await,
+            };
+            let reason = match result {
+                Ok(None) => continue,
+                Ok(Some(reason)) => reason,
+                Err(Error::Request(error)) if !is_passing(&error) => plain(&error),
+                Err(error) => return Err(error),
+            };
+            stays.push(format!("{} {}: {reason}", text(entry, "/kind"), text(entry, "/metadata/name")));
+        }
+        Ok(stays)
     }
-    Ok(stays)
 }
 
 fn before_of(entry: &Value) -> Option<Value> {

@@ -15,6 +15,7 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::before::{Begun, Holder, Keeping};
 use crate::bundles::{Manifests, is_definition};
 use crate::catalogs::Catalog;
 use crate::context::{Context, Key};
@@ -367,6 +368,9 @@ async fn install(context: &Context, extension: &mut Extension, step: &Step) -> R
     objects.extend(served);
     let owner = CLUSTER_EXTENSION.owner(&extension.object);
     let mut installer = Installer::new(&target, &namespace);
+    let holder = Holder { uid: extension.object.uid().unwrap_or_default(), owner: owner.clone() };
+    let keeping = Keeping::of_extension(context, &name, &namespace);
+    let begun = keeping.remember(&holder, &target, &objects).await?;
     let mut kept: Vec<Value> = Vec::new();
     for mut object in objects {
         add_labels(&mut object, [(OWNER_KIND, CLUSTER_EXTENSION.kind.to_owned()), (OWNER_NAME, label_value(&name))]);
@@ -378,7 +382,18 @@ async fn install(context: &Context, extension: &mut Extension, step: &Step) -> R
             None => installer.apply(&object).await,
         };
         if let Err(message) = &applied {
-            let undone = install_plan::undone(&installer.roll_back().await);
+            let mut stays = installer.roll_back().await;
+            if begun == Begun::Earlier {
+                // What is there besides was brought by a process that ended in the middle. Definitions may have objects.
+                stays.extend(keeping.put_back(&target).await?);
+                let before = list(&extension.status, "/install/objects");
+                let is_kept = |kind: &str, place: Option<&str>, name: &str| {
+                    kind == CRD.kind || is_among(before, kind, place, name)
+                };
+                sweep(&target, &OWNED_KINDS, &selector(&name), &is_kept).await?;
+            }
+            keeping.forget().await?;
+            let undone = install_plan::undone(&stays);
             let message = format!("bundle {}: {message}; {undone}", step.bundle);
             context.lay_to_rest(attempt(context, extension, step), &message);
             return Ok(Err(Held::Waits(message)));
@@ -388,11 +403,9 @@ async fn install(context: &Context, extension: &mut Extension, step: &Step) -> R
         }
     }
     webhooks::convert(&target, &conversions).await?;
-    let is_kept = |kind: &str, place: Option<&str>, name: &str| {
-        let is = |it: &Value| it["kind"] == kind && it["name"] == name && place.is_none_or(|at| it["namespace"] == at);
-        kept.iter().any(is)
-    };
+    let is_kept = |kind: &str, place: Option<&str>, name: &str| is_among(&kept, kind, place, name);
     sweep(&target, &OWNED_KINDS, &selector(&name), &is_kept).await?;
+    keeping.forget().await?;
     note_installed(extension, step, &manifests, upkeep::fingerprint_of(context, step), kept);
     note_deprecations(context, extension, step);
     let deployments = texts_of_deployments(&manifests.csv);
@@ -413,6 +426,12 @@ async fn install(context: &Context, extension: &mut Extension, step: &Step) -> R
     let note = format!("installed {}", step.bundle);
     context.events.normal(&CLUSTER_EXTENSION, &extension.object, "Installed", &note).await;
     Ok(Ok(()))
+}
+
+/// Whether something is one of the objects that were noted.
+fn is_among(noted: &[Value], kind: &str, place: Option<&str>, name: &str) -> bool {
+    let is = |it: &Value| it["kind"] == kind && it["name"] == name && place.is_none_or(|at| it["namespace"] == at);
+    noted.iter().any(is)
 }
 
 fn texts_of_deployments(csv: &Value) -> Vec<String> {

@@ -16,6 +16,7 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::before::Keeping;
 use crate::context::Context;
 use crate::copied_csv::is_copied;
 use crate::error::{Error, is_not_found, is_passing, plain};
@@ -26,7 +27,7 @@ use crate::operator_group::{self, Group};
 use crate::operator_service::OperatorServices;
 use crate::permissions::{self, Watched};
 use crate::target::Target;
-use crate::{api_services, before, install_plan, provided_apis, webhooks};
+use crate::{api_services, install_plan, provided_apis, webhooks};
 
 pub(crate) use rollback::{ROLLBACK_ANNOTATIONS, is_rolled_back, rolled_back_to};
 
@@ -79,6 +80,11 @@ pub(crate) fn is_settled(csv: &DynamicObject) -> bool {
     phase == "Succeeded" || (phase == "Installing" && reason == NOT_SERVED)
 }
 
+/// Whether nobody has looked at a version yet.
+fn has_not_begun(csv: &DynamicObject) -> bool {
+    text(&csv.data, "/status/phase").is_empty() && !is_copied(csv)
+}
+
 /// Looks at all versions of a namespace.
 pub(crate) async fn reconcile_all(
     context: &Context,
@@ -97,9 +103,9 @@ pub(crate) async fn reconcile_all(
         true => Vec::new(),
         false => OPERATOR_GROUP.all(&context.client).list(&Default::default()).await?.items,
     };
-    // Plans are asked about only while one version takes the place of another.
+    // Plans are asked about only while a version is new or takes the place of another.
     let is_upgrading = |csv: &DynamicObject| names.iter().any(|name| text(&csv.data, "/spec/replaces") == name);
-    let plans = match all.iter().any(is_upgrading) {
+    let plans = match all.iter().any(|csv| has_not_begun(csv) || is_upgrading(csv)) {
         true => INSTALL_PLAN.within(&context.client, namespace).list(&Default::default()).await?.items,
         false => Vec::new(),
     };
@@ -184,7 +190,7 @@ struct Look<'l> {
     all: &'l [DynamicObject],
     /// The OperatorGroups of all namespaces.
     groups: &'l [DynamicObject],
-    /// The InstallPlans of the namespace, if an upgrade is under way.
+    /// The InstallPlans of the namespace, if a version is new or an upgrade is under way.
     plans: &'l [DynamicObject],
 }
 
@@ -204,6 +210,10 @@ impl Look<'_> {
         if let Some(back_to) = rolled_back_to(csv) {
             return self.stays_failed(csv, back_to).await;
         }
+        // The end of the plan leads here again.
+        if self.is_being_applied(csv) {
+            return Ok((None, None));
+        }
         if let Some(reason) = self.failed_for_good(csv) {
             return self.roll_back(csv, reason).await;
         }
@@ -222,7 +232,7 @@ impl Look<'_> {
             let mut message = format!("being replaced by csv: {}", newer.name_any());
             if is_settled(newer) {
                 let Some(other) = self.waits_for(newer) else {
-                    before::forget(self.context, self.namespace, &newer.name_any()).await?;
+                    Keeping::of_version(self.context, self.namespace, &newer.name_any()).forget().await?;
                     let message = "has been replaced by a newer ClusterServiceVersion that has successfully installed.";
                     return Ok(to(Phase::new("Deleting", "Replaced", message)));
                 };
@@ -336,7 +346,15 @@ impl Look<'_> {
                 && !is_deleting(other)
                 && !is_copied(other)
                 && !is_rolled_back(other)
+                && !self.is_being_applied(other)
         })
+    }
+
+    /// Whether the plan of a version is not carried out yet: whoever began it ended in the middle, and what is missing may
+    /// still be refused.
+    fn is_being_applied(&self, csv: &DynamicObject) -> bool {
+        let mut plans = self.plans.iter().filter(|plan| install_plan::is_under_way(plan) && !is_deleting(plan));
+        has_not_begun(csv) && plans.any(|plan| install_plan::is_about(plan, &csv.name_any()))
     }
 
     async fn pending(&self, csv: &DynamicObject, target: &Target) -> Result<Next, Error> {
@@ -500,7 +518,7 @@ fn is_of_group(reason: &str) -> bool {
 }
 
 /// The labels of what a version has made.
-fn owned_by(name: &str, namespace: &str) -> String {
+pub(crate) fn owned_by(name: &str, namespace: &str) -> String {
     format!("olm.owner={},olm.owner.namespace={namespace}", label_value(name))
 }
 

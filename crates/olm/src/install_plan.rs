@@ -10,17 +10,18 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::before::{Begun, Holder, Keeping, PLAN_ANNOTATION};
 use crate::bundles::Manifests;
 use crate::context::Context;
 use crate::crds::dynamic;
 use crate::error::{Error, is_already_there, is_passing, plain};
-use crate::installing::{Installer, NotApplied, add_labels, add_owner, label_value};
+use crate::installing::{Installer, NotApplied, OWNED_KINDS, add_labels, add_owner, label_value, sweep};
 use crate::kinds::{CRD, CSV, INSTALL_PLAN, SUBSCRIPTION};
-use crate::object::{is_deleting, list, now, status, text, texts, write_status};
+use crate::object::{annotation, is_deleting, list, now, status, text, texts, write_status};
 use crate::operator_group::Group;
 use crate::permissions::{self, Watched};
 use crate::target::{TARGET_ANNOTATION, Target};
-use crate::{before, crd_safety, operator_group, resolving};
+use crate::{crd_safety, operator_group, resolving};
 
 /// Objects that OLM lets bundles have besides definitions and their ClusterServiceVersion.
 const BUNDLE_KINDS: [&str; 20] = [
@@ -317,12 +318,12 @@ async fn carry_out(
         }
     }
     let mut installer = Installer::new(&target, namespace);
-    let mut made: Vec<DynamicObject> = Vec::new();
-    let mut work = Work { context, namespace, group, watched, target: &target, plan };
+    let mut work =
+        Work { context, namespace, group, watched, target: &target, plan, made: Vec::new(), begun: Vec::new() };
     let mut failure = None;
     for step in &steps {
         let Some(manifests) = unpacked.get(&step.bundle) else { continue };
-        if let Err(fault) = work.install(&mut installer, step, manifests, &mut made, wanted).await {
+        if let Err(fault) = work.install(&mut installer, step, manifests, wanted).await {
             failure = Some((&step.bundle, fault));
             break;
         }
@@ -331,22 +332,15 @@ async fn carry_out(
         for step in steps.iter().filter(|step| matches!(step.because, Because::Required { .. })) {
             work.subscribe(step).await?;
         }
+        // What an upgrade found is needed until the new version is up.
+        for step in steps.iter().filter(|step| !may_go_back(step, group)) {
+            Keeping::of_version(context, namespace, &step.bundle).forget().await?;
+        }
         return Ok(Ok(()));
     };
-    let csvs = CSV.within(&context.client, namespace);
-    for csv in made {
-        let _ = csvs
-            .patch(
-                &csv.name_any(),
-                &Default::default(),
-                &kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}})),
-            )
-            .await;
-        let _ = csvs.delete(&csv.name_any(), &Default::default()).await;
-    }
-    let message = format!("bundle {bundle}: {fault}; {}", undone(&installer.roll_back().await));
+    let message = format!("bundle {bundle}: {fault}; {}", undone(&work.undo(installer).await?));
     for step in &steps {
-        before::forget(context, namespace, &step.bundle).await?;
+        Keeping::of_version(context, namespace, &step.bundle).forget().await?;
         note_undone(wanted, &step.bundle);
     }
     Ok(Err(match fault {
@@ -383,6 +377,18 @@ pub(crate) async fn fail(
     }
     let api = INSTALL_PLAN.within(&context.client, &plan.namespace().unwrap_or_default());
     write_status(&api, &mut plan, wanted).await
+}
+
+/// Plans of a namespace are counted.
+pub(crate) fn generation(plan: &DynamicObject) -> i64 {
+    plan.data.pointer("/spec/generation").and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// The bundle of a package that a plan installs because somebody wants it.
+pub(crate) fn bundle_of(plan: &DynamicObject, package: &str) -> Option<String> {
+    let mut lookups = list(&plan.data, "/status/bundleLookups").iter();
+    let wanted = lookups.find(|it| text(it, "/package") == package && text(it, "/requiredBy").is_empty())?;
+    Some(text(wanted, "/identifier").to_owned())
 }
 
 /// Whether a plan installs a bundle.
@@ -470,6 +476,11 @@ pub(crate) async fn objects_of(target: &Target, definition: &Value, version: &st
     }
 }
 
+/// Whether the version that a step brings is to go back to the one it replaces when it fails.
+fn may_go_back(step: &Step, group: &DynamicObject) -> bool {
+    step.replaces.is_some() && !operator_group::fails_forward(group)
+}
+
 struct Work<'w> {
     context: &'w Context,
     namespace: &'w str,
@@ -477,6 +488,10 @@ struct Work<'w> {
     watched: &'w Watched,
     target: &'w Target,
     plan: &'w DynamicObject,
+    /// The ClusterServiceVersions of this plan, whoever wrote them.
+    made: Vec<DynamicObject>,
+    /// Bundles that a process which ended in the middle has begun with.
+    begun: Vec<String>,
 }
 
 impl Work<'_> {
@@ -485,14 +500,15 @@ impl Work<'_> {
         installer: &mut Installer<'_>,
         step: &Step,
         manifests: &Manifests,
-        made: &mut Vec<DynamicObject>,
         wanted: &mut Value,
     ) -> Result<(), NotApplied> {
         let parts = self.parts(manifests);
-        if step.replaces.is_some() && !operator_group::fails_forward(self.group) {
-            let all: Vec<Value> = manifests.definitions().cloned().chain(parts.iter().cloned()).collect();
-            let kept = before::remember(self.context, self.plan, &step.bundle, self.target, &all).await;
-            kept.map_err(|error| NotApplied::new("what is there now", &error))?;
+        let all: Vec<Value> = manifests.definitions().cloned().chain(parts.iter().cloned()).collect();
+        let holder = Holder { uid: self.plan.uid().unwrap_or_default(), owner: INSTALL_PLAN.owner(self.plan) };
+        let kept = Keeping::of_version(self.context, self.namespace, &step.bundle);
+        let kept = kept.remember(&holder, self.target, &all).await;
+        if kept.map_err(|error| NotApplied::new("what is there now", &error))? == Begun::Earlier {
+            self.begun.push(step.bundle.clone());
         }
         if self.target.secret.is_some() {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
@@ -510,8 +526,8 @@ impl Work<'_> {
         let name = csv.name_any();
         note(wanted, step, &manifests.csv, if is_new { "Created" } else { "Present" });
         let owner = CSV.owner(&csv);
-        if is_new {
-            made.push(csv);
+        if is_new || annotation(&csv, PLAN_ANNOTATION) == self.plan.uid().as_deref() {
+            self.made.push(csv);
         }
         for mut object in parts {
             let kind = text(&object, "/kind").to_owned();
@@ -524,6 +540,24 @@ impl Work<'_> {
             note(wanted, step, &object, applied.as_str());
         }
         Ok(())
+    }
+
+    /// Puts back what was done, here and by a process that ended in the middle, and says what stays as it is.
+    async fn undo(&mut self, installer: Installer<'_>) -> Result<Vec<String>, Error> {
+        let csvs = CSV.within(&self.context.client, self.namespace);
+        let let_go = json!({"metadata": {"finalizers": null}});
+        for csv in self.made.drain(..) {
+            let name = csv.name_any();
+            let _ = csvs.patch(&name, &Default::default(), &kube::api::Patch::Merge(&let_go)).await;
+            let _ = csvs.delete(&name, &Default::default()).await;
+        }
+        let mut faults = installer.roll_back().await;
+        for bundle in self.begun.iter().rev() {
+            faults.extend(Keeping::of_version(self.context, self.namespace, bundle).put_back(self.target).await?);
+            let labels = crate::csv::owned_by(bundle, self.namespace);
+            sweep(self.target, &OWNED_KINDS, &labels, &|_, _, _| false).await?;
+        }
+        Ok(faults)
     }
 
     /// The objects of a bundle besides its definitions and its ClusterServiceVersion.
@@ -551,6 +585,7 @@ impl Work<'_> {
         for (key, value) in annotations {
             csv["metadata"]["annotations"][key] = value.into();
         }
+        csv["metadata"]["annotations"][PLAN_ANNOTATION] = self.plan.uid().unwrap_or_default().into();
         if let Some(secret) = &self.target.secret {
             csv["metadata"]["annotations"][TARGET_ANNOTATION] = secret.as_str().into();
         }
@@ -576,12 +611,34 @@ impl Work<'_> {
     /// What a dependency is kept up to date by, as OLM does it.
     async fn subscribe(&self, step: &Step) -> Result<(), Error> {
         let api = SUBSCRIPTION.within(&self.context.client, self.namespace);
-        let existing = api.list(&Default::default()).await?.items;
-        if existing.iter().any(|sub| text(&sub.data, "/spec/name") == step.package) {
-            return Ok(());
-        }
         let name = [&step.package, &step.channel, &step.source.name, &step.source.namespace];
         let name = name.map(String::as_str).join("-").to_lowercase().replace(['_', '+'], "-");
+        let existing = api.list(&Default::default()).await?.items;
+        let known = existing.into_iter().find(|sub| text(&sub.data, "/spec/name") == step.package);
+        // Ours is without a status when whoever made it ended in between.
+        let is_unfinished =
+            |sub: &DynamicObject| sub.name_any() == name && text(&sub.data, "/status/currentCSV").is_empty();
+        let mut made = match known {
+            Some(sub) if is_unfinished(&sub) => sub,
+            Some(_) => return Ok(()),
+            None => match self.create_subscription(step, &name).await? {
+                Some(sub) => sub,
+                None => return Ok(()),
+            },
+        };
+        let reference = json!({
+            "apiVersion": INSTALL_PLAN.api_version(), "kind": INSTALL_PLAN.kind, "name": self.plan.name_any(),
+            "namespace": self.namespace, "uid": self.plan.uid().unwrap_or_default(),
+        });
+        let status = json!({
+            "currentCSV": step.bundle, "installedCSV": step.bundle, "state": "AtLatestKnown", "lastUpdated": now(),
+            "installPlanRef": reference,
+        });
+        write_status(&api, &mut made, status).await
+    }
+
+    /// `None` if somebody else was faster.
+    async fn create_subscription(&self, step: &Step, name: &str) -> Result<Option<DynamicObject>, Error> {
         let object = dynamic(json!({
             "apiVersion": SUBSCRIPTION.api_version(), "kind": SUBSCRIPTION.kind,
             "metadata": {
@@ -594,19 +651,10 @@ impl Work<'_> {
                 "installPlanApproval": text(&self.plan.data, "/spec/approval"),
             },
         }))?;
-        let mut made = match api.create(&PostParams::default(), &object).await {
-            Err(error) if is_already_there(&error) => return Ok(()),
-            other => other?,
-        };
-        let reference = json!({
-            "apiVersion": INSTALL_PLAN.api_version(), "kind": INSTALL_PLAN.kind, "name": self.plan.name_any(),
-            "namespace": self.namespace, "uid": self.plan.uid().unwrap_or_default(),
-        });
-        let status = json!({
-            "currentCSV": step.bundle, "installedCSV": step.bundle, "state": "AtLatestKnown", "lastUpdated": now(),
-            "installPlanRef": reference,
-        });
-        write_status(&api, &mut made, status).await
+        match SUBSCRIPTION.within(&self.context.client, self.namespace).create(&PostParams::default(), &object).await {
+            Err(error) if is_already_there(&error) => Ok(None),
+            other => Ok(Some(other?)),
+        }
     }
 }
 

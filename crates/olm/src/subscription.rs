@@ -60,6 +60,11 @@ impl Sub {
         self.status[field].as_str().unwrap_or_default()
     }
 
+    /// Of the last plan it knows.
+    fn generation(&self) -> i64 {
+        self.status["installPlanGeneration"].as_i64().unwrap_or(0)
+    }
+
     fn set(&mut self, condition: &Condition) {
         set_condition(&mut self.conditions, condition, None);
     }
@@ -119,6 +124,7 @@ pub(crate) async fn reconcile_all(
     let plans = INSTALL_PLAN.within(&context.client, namespace).list(&lists).await?.items;
     for sub in &mut subs {
         note_health(context, namespace, sub).await?;
+        take_up(sub, &plans);
         follow(sub, &csvs, &plans);
         note_deprecations(context, sub);
     }
@@ -232,25 +238,14 @@ async fn plan(
     let owners: Vec<&DynamicObject> = subs.iter().filter(|sub| is_for(steps, sub)).map(|sub| &sub.object).collect();
     let is_manual = |owner: &&DynamicObject| text(&owner.data, "/spec/installPlanApproval") == "Manual";
     let approval = if owners.iter().any(is_manual) { "Manual" } else { "Automatic" };
-    let generation =
-        plans.iter().filter_map(|plan| plan.data.pointer("/spec/generation")?.as_i64()).max().unwrap_or(0) + 1;
+    // Plans may be deleted: what the Subscriptions know of counts too.
+    let known = subs.iter().map(Sub::generation).max().unwrap_or(0);
+    let generation = plans.iter().map(install_plan::generation).max().unwrap_or(0).max(known) + 1;
     let new = install_plan::NewPlan { approval, generation, owners: &owners, steps, unpacked };
     let made = install_plan::create(context, namespace, new).await?;
-    let reference = json!({
-        "apiVersion": INSTALL_PLAN.api_version(), "kind": INSTALL_PLAN.kind, "name": made.name_any(),
-        "namespace": namespace, "uid": made.uid().unwrap_or_default(),
-        "resourceVersion": made.resource_version().unwrap_or_default(),
-    });
     for sub in subs.iter_mut() {
         let Some(step) = steps.iter().find(|step| step.because == Because::Wanted(sub.name())) else { continue };
-        sub.status["currentCSV"] = step.bundle.as_str().into();
-        sub.status["installPlanRef"] = reference.clone();
-        sub.status["installplan"] = json!({
-            "apiVersion": reference["apiVersion"], "kind": reference["kind"], "name": reference["name"],
-            "uuid": reference["uid"],
-        });
-        sub.status["installPlanGeneration"] = generation.into();
-        sub.status["state"] = "UpgradePending".into();
+        refer(sub, &made, &step.bundle);
         let (phase, note) = match approval {
             "Manual" => ("RequiresApproval", format!("{} waits for approval: {}", step.bundle, made.name_any())),
             _ => ("Installing", format!("{} is installed: {}", step.bundle, made.name_any())),
@@ -259,6 +254,34 @@ async fn plan(
         context.events.normal(&SUBSCRIPTION, &sub.object, "InstallPlanCreated", &note).await;
     }
     Ok(())
+}
+
+/// Notes the plan that installs the bundle of a Subscription.
+fn refer(sub: &mut Sub, plan: &DynamicObject, bundle: &str) {
+    let reference = json!({
+        "apiVersion": INSTALL_PLAN.api_version(), "kind": INSTALL_PLAN.kind, "name": plan.name_any(),
+        "namespace": plan.namespace().unwrap_or_default(), "uid": plan.uid().unwrap_or_default(),
+        "resourceVersion": plan.resource_version().unwrap_or_default(),
+    });
+    sub.status["currentCSV"] = bundle.into();
+    sub.status["installplan"] = json!({
+        "apiVersion": reference["apiVersion"], "kind": reference["kind"], "name": reference["name"],
+        "uuid": reference["uid"],
+    });
+    sub.status["installPlanRef"] = reference;
+    sub.status["installPlanGeneration"] = install_plan::generation(plan).into();
+    sub.status["state"] = "UpgradePending".into();
+}
+
+/// Takes up a plan that was made for a Subscription by a process that ended before it could note that.
+fn take_up(sub: &mut Sub, plans: &[DynamicObject]) {
+    let (uid, known) = (sub.object.uid(), sub.generation());
+    let is_its = |plan: &&DynamicObject| plan.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref());
+    let unknown = plans.iter().filter(|plan| !is_deleting(plan) && install_plan::generation(plan) > known);
+    let Some(plan) = unknown.filter(is_its).max_by_key(|plan| install_plan::generation(plan)) else { return };
+    if let Some(bundle) = install_plan::bundle_of(plan, sub.spec("name")) {
+        refer(sub, plan, &bundle);
+    }
 }
 
 /// What the Subscriptions of a namespace ask for.

@@ -70,6 +70,25 @@ fn text_that_ends_too_early() {
 }
 
 #[test]
+fn files_that_never_end() {
+    let dir = tempfile::tempdir().unwrap();
+    for folder in ["broken", "bundle/manifests", "bundle/metadata"] {
+        std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+    }
+    std::fs::write(dir.path().join("platform.yaml"), PLATFORM).unwrap();
+    for link in ["broken/catalog.yaml", "bundle/manifests/csv.yaml"] {
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join(link)).unwrap();
+    }
+    for arguments in READERS {
+        let refusal = catalog(dir.path(), arguments).refused();
+        let said = "broken/catalog.yaml is neither a file nor a directory";
+        assert!(refusal.contains(said), "{arguments:?}: {refusal}");
+    }
+    let refusal = catalog(dir.path(), &["render", "bundle"]).refused();
+    assert!(refusal.contains("bundle/manifests/csv.yaml is neither a file nor a directory"), "{refusal}");
+}
+
+#[test]
 fn bombs_of_aliases_and_of_depth() {
     let mut bomb = String::from("schema: x\na0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..9 {

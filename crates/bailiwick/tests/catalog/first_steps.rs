@@ -67,6 +67,8 @@ fn a_folder_that_was_only_started_says_what_comes_next() {
     let dir = tempfile::tempdir().unwrap();
     let refusal = catalog(dir.path(), &["update"]).refused();
     assert!(refusal.contains("bailiwick catalog init <operator>"), "{refusal}");
+    let ready = catalog(dir.path(), &["init", "bar", "-d", "elsewhere"]).printed();
+    assert!(ready.contains("`bailiwick catalog add bar <image> -d elsewhere`"), "{ready}");
     catalog(dir.path(), &["init", "foo", "--owner", "alice"]).printed();
     let run = catalog(dir.path(), &["update"]);
     assert_eq!(run.code, 1);
@@ -111,6 +113,7 @@ fn what_would_do_nothing_or_contradicts_itself_is_refused() {
     said(&["resolve", "good", "--want", "nobody"], "nobody");
     said(&["resolve", "good", "--want", "foo", "--installed", "foo.v9"], "foo.v9");
     said(&["list", "channels", "good", "nobody"], "nobody");
+    said(&["list", "packages", "good", "foo"], "foo");
     said(&["serve", "good", "--cache-enforce-integrity"], "--cache-dir");
     said(&["render-template", "composite", "x"], "basic semver substitutes");
     said(&["generate", "dockerfile", "good", "--builder-image", "scratch"], "scratch");

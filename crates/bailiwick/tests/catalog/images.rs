@@ -96,6 +96,22 @@ fn a_catalog_is_verified_against_its_images() {
     assert!(run.stdout.contains("unknown   foo.v1.0.0"), "{}", run.stdout);
 }
 
+#[test]
+fn what_is_no_catalog_is_not_listed_and_a_port_that_is_taken_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    write_catalog(dir.path(), "catalog", VALID);
+    write_bundle(&dir.path().join("bundle"), "1.0.0", "Foo");
+    catalog(dir.path(), &["build-bundle", "bundle", "--layout", "image"]).printed();
+    for reference in ["bundle", "oci:image"] {
+        let refusal = catalog(dir.path(), &["list", "packages", reference]).refused();
+        assert_eq!(refusal.trim_end(), format!("error: cannot list non-index {reference:?}"));
+    }
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let refusal = catalog(dir.path(), &["serve", "catalog", "--address", "127.0.0.1", "--port", &port]).refused();
+    assert!(refusal.contains(&format!("failed to listen: 127.0.0.1:{port}: Address already in use")), "{refusal}");
+}
+
 /// The body of what is answered to a GET.
 fn get(address: &str, path: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();

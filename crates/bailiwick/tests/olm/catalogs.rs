@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::made_up::{Made, catalog_text, publish};
-use crate::plane::{Plane, catalog_source};
+use crate::plane::{Plane, catalog_source, offering};
 
 fn ready(object: &Value) -> bool {
     object["status"]["connectionState"]["lastObservedState"] == "READY"
@@ -12,10 +12,7 @@ fn ready(object: &Value) -> bool {
 
 #[test]
 fn a_catalog_and_its_packages_are_shown() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "global", &[Made::new("gadget", "1.0.0"), Made::new("gadget", "1.1.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, images) = offering(&[Made::new("gadget", "1.0.0"), Made::new("gadget", "1.1.0")])?;
     let source = plane.until_object(("olm", "catalogsource", "made-up"), "ready", ready)?;
     assert_eq!(source["status"]["registryService"]["protocol"], "grpc");
     let shown = plane.kubectl(&["get", "catalogsource", "-n", "olm"])?;

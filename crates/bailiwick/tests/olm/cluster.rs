@@ -12,7 +12,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use crate::made_up::{Made, publish};
-use crate::plane::{Plane, catalog_source, condition, subscription};
+use crate::plane::{catalog_source, condition, offering, subscription};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -188,10 +188,7 @@ fn has_everything(cluster: &Cluster, namespace: &str) -> Result<()> {
 #[test]
 fn a_cluster_gets_everything_of_a_bundle() -> Result<()> {
     let Some(cluster) = Cluster::start()? else { return Ok(()) };
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[bundle()])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[bundle()])?;
     plane.kubectl(&["create", "namespace", "team"])?;
     let file = format!("--from-file=value={}", cluster.kubeconfig().display());
     plane.kubectl(&["create", "secret", "generic", "away", "-n", "team", &file])?;

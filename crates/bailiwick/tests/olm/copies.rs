@@ -2,15 +2,12 @@
 
 use anyhow::Result;
 
-use crate::made_up::{Made, publish};
-use crate::plane::{Plane, catalog_source, subscription};
+use crate::made_up::Made;
+use crate::plane::{offering, subscription};
 
 #[test]
 fn a_version_is_copied_to_the_namespaces_that_its_operator_watches() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0")])?;
     for namespace in ["home", "near", "far"] {
         plane.kubectl(&["create", "namespace", namespace])?;
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::made_up::{Made, catalog_text, definition, publish, publish_text};
 use crate::plane::{Plane, condition};
 
-fn cluster_catalog(name: &str, image: &str, more: &str) -> String {
+pub fn cluster_catalog(name: &str, image: &str, more: &str) -> String {
     format!(
         "apiVersion: olm.operatorframework.io/v1\nkind: ClusterCatalog\nmetadata: {{name: {name}}}\n\
          spec: {{source: {{type: Image, image: {{ref: '{image}'}}}}{more}}}\n"

@@ -1,15 +1,15 @@
 //! A cluster for tests where there is none: a plane of ours behind a door that calls one of its kinds Deployments, and
-//! that can be out of order. Nothing runs there; the test says that deployments run.
+//! that can be out of order or keep somebody waiting. Nothing runs there; the test says that deployments run.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use bailiwick_testkit::{ADMIN_TOKEN, HttpsBody, HttpsOptions, HttpsServer, whole};
 use base64::Engine as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
@@ -24,11 +24,21 @@ pub struct Front {
     trouble: Arc<Mutex<Option<Trouble>>>,
 }
 
-/// What is wrong with it: whoever applies a resource is answered with a code.
+/// What is wrong with it: how those are answered who ask for something of a resource.
 #[derive(Clone)]
 struct Trouble {
+    method: Method,
     resource: &'static str,
-    code: u16,
+    answer: Answer,
+}
+
+#[derive(Clone)]
+enum Answer {
+    Code(u16),
+    /// None at all; whether somebody waits for one.
+    Never {
+        is_awaited: bool,
+    },
 }
 
 impl Front {
@@ -100,12 +110,30 @@ impl Front {
 
     /// From now on whoever applies a resource is answered with a code.
     pub fn breaks(&self, resource: &'static str, code: u16) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(Trouble { resource, code });
+        self.is(Some(Trouble { method: Method::PATCH, resource, answer: Answer::Code(code) }));
+    }
+
+    /// From now on whoever does something to a resource waits for an answer: PATCH applies it, PUT puts it back.
+    pub fn holds(&self, method: Method, resource: &'static str) {
+        self.is(Some(Trouble { method, resource, answer: Answer::Never { is_awaited: false } }));
+    }
+
+    /// Whether somebody waits.
+    pub fn is_awaited(&self) -> bool {
+        matches!(&*locked(&self.trouble), Some(Trouble { answer: Answer::Never { is_awaited: true }, .. }))
     }
 
     pub fn works_again(&self) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.is(None);
     }
+
+    fn is(&self, trouble: Option<Trouble>) {
+        *locked(&self.trouble) = trouble;
+    }
+}
+
+fn locked(trouble: &Mutex<Option<Trouble>>) -> MutexGuard<'_, Option<Trouble>> {
+    trouble.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Behind {
@@ -115,15 +143,26 @@ struct Behind {
 }
 
 impl Behind {
+    fn trouble_with(&self, method: &Method, path: &str) -> Option<(&'static str, Answer)> {
+        let mut trouble = locked(&self.trouble);
+        let is_met = |it: &&mut Trouble| it.method == *method && path.contains(&format!("/{}/", it.resource));
+        let met = trouble.as_mut().filter(is_met)?;
+        if let Answer::Never { is_awaited } = &mut met.answer {
+            *is_awaited = true;
+        }
+        Some((met.resource, met.answer.clone()))
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> io::Result<Response<HttpsBody>> {
         let (parts, body) = request.into_parts();
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let resource = |trouble: &Trouble| format!("/{}/", trouble.resource);
-        let is_apply = parts.method == hyper::Method::PATCH;
-        if let Some(trouble) = trouble.filter(|it| is_apply && parts.uri.path().contains(&resource(it))) {
-            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": trouble.code,
-                "reason": "InOrderToTest", "message": format!("out of order: {}", trouble.resource)});
-            return answer(trouble.code, status.to_string());
+        match self.trouble_with(&parts.method, parts.uri.path()) {
+            Some((_, Answer::Never { .. })) => return std::future::pending().await,
+            Some((resource, Answer::Code(code))) => {
+                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                    "reason": "InOrderToTest", "message": format!("out of order: {resource}")});
+                return answer(code, status.to_string());
+            }
+            None => {}
         }
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let path = parts.uri.path_and_query().map(|it| it.as_str()).unwrap_or("/");

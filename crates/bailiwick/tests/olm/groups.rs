@@ -5,7 +5,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::made_up::{Made, catalog_text, publish, publish_text};
-use crate::plane::{Plane, catalog_source, condition, subscription};
+use crate::plane::{Plane, catalog_source, condition, offering, subscription};
 
 fn group(namespace: &str, spec: &str) -> String {
     format!(
@@ -17,10 +17,7 @@ fn group(namespace: &str, spec: &str) -> String {
 
 #[test]
 fn groups_that_share_a_namespace_do_not_provide_the_same_api() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0"), Made::new("widget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0"), Made::new("widget", "1.0.0")])?;
     // Chosen by label, and by name; both watch the first.
     plane.apply(&group("first", "{targetNamespaces: [first]}"))?;
     plane.apply(&group(

@@ -5,7 +5,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::made_up::{Made, publish};
-use crate::plane::{Plane, catalog_source, condition, subscription};
+use crate::plane::{Plane, condition, offering, subscription};
 
 fn may_everything(plane: &Plane, namespace: &str) -> Result<String> {
     let account = format!("--serviceaccount={namespace}:installer");
@@ -14,10 +14,7 @@ fn may_everything(plane: &Plane, namespace: &str) -> Result<String> {
 
 #[test]
 fn an_operator_groups_service_account_limits_what_is_installed() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0")])?;
     plane.kubectl(&["create", "namespace", "team"])?;
     plane.kubectl(&["create", "serviceaccount", "installer", "-n", "team"])?;
     plane.apply(

@@ -3,15 +3,12 @@
 use anyhow::Result;
 use serde_json::json;
 
-use crate::made_up::{Made, publish};
-use crate::plane::{Plane, catalog_source, condition, subscription};
+use crate::made_up::Made;
+use crate::plane::{condition, offering, subscription};
 
 #[test]
 fn an_operator_is_installed_and_says_that_nothing_runs_it() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0")])?;
     plane.apply(&subscription("operators", "gadget", "made-up", ", channel: stable"))?;
     let csv = plane.until_phase("operators", "gadget.v1.0.0", "Installing", "DeploymentsNotServed")?;
     let message = csv["status"]["message"].as_str().unwrap_or_default();
@@ -66,11 +63,8 @@ fn an_operator_is_installed_and_says_that_nothing_runs_it() -> Result<()> {
 
 #[test]
 fn approval_and_upgrades_follow_the_channel() -> Result<()> {
-    let images = tempfile::tempdir()?;
     let versions = ["1.0.0", "1.1.0", "1.2.0"].map(|version| Made::new("gadget", version));
-    let image = publish(images.path(), "c", &versions)?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&versions)?;
     plane.runs_elsewhere("operators", "global-operators")?;
     let more = ", channel: stable, startingCSV: gadget.v1.0.0, installPlanApproval: Manual";
     plane.apply(&subscription("operators", "gadget", "made-up", more))?;
@@ -117,12 +111,9 @@ fn approval_and_upgrades_follow_the_channel() -> Result<()> {
 
 #[test]
 fn dependencies_are_installed_and_subscribed_to() -> Result<()> {
-    let images = tempfile::tempdir()?;
     let bundles =
         [Made::new("base", "1.0.0"), Made::new("base", "2.0.0"), Made::new("app", "0.1.0").requires("base", "<2.0.0")];
-    let image = publish(images.path(), "c", &bundles)?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&bundles)?;
     plane.runs_elsewhere("operators", "global-operators")?;
     plane.apply(&subscription("operators", "app", "made-up", ""))?;
     plane.until_phase("operators", "app.v0.1.0", "Succeeded", "InstallSucceeded")?;
@@ -139,11 +130,8 @@ fn dependencies_are_installed_and_subscribed_to() -> Result<()> {
 
 #[test]
 fn removing_a_version_removes_what_it_installed_but_not_its_definitions() -> Result<()> {
-    let images = tempfile::tempdir()?;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}});
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0").with(map)])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0").with(map)])?;
     plane.runs_elsewhere("operators", "global-operators")?;
     plane.apply(&subscription("operators", "gadget", "made-up", ""))?;
     plane.until_phase("operators", "gadget.v1.0.0", "Succeeded", "InstallSucceeded")?;
@@ -175,10 +163,7 @@ fn removing_a_version_removes_what_it_installed_but_not_its_definitions() -> Res
 
 #[test]
 fn a_namespace_with_operators_can_be_deleted() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0")])?;
     plane.kubectl(&["create", "namespace", "team"])?;
     plane.apply("apiVersion: operators.coreos.com/v1\nkind: OperatorGroup\nmetadata: {name: og, namespace: team}\nspec: {targetNamespaces: [team]}\n")?;
     plane.apply(&subscription("team", "gadget", "made-up", ""))?;
@@ -191,10 +176,7 @@ fn a_namespace_with_operators_can_be_deleted() -> Result<()> {
 
 #[test]
 fn those_who_have_a_namespace_have_the_operators_kinds_in_it() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0")])?;
     plane.kubectl(&["create", "namespace", "team"])?;
     for (user, role) in [("ann", "admin"), ("ed", "edit"), ("vi", "view")] {
         let (role, user) = (format!("--clusterrole={role}"), format!("--user={user}"));
@@ -226,10 +208,7 @@ fn those_who_have_a_namespace_have_the_operators_kinds_in_it() -> Result<()> {
 
 #[test]
 fn an_operator_has_a_condition_that_it_may_write() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0")])?;
     plane.apply(&subscription("operators", "gadget", "made-up", ""))?;
     plane.until_phase("operators", "gadget.v1.0.0", "Installing", "DeploymentsNotServed")?;
     let condition = plane.get("operators", "operatorcondition", "gadget.v1.0.0")?.expect("it is there");

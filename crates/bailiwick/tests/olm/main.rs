@@ -17,6 +17,7 @@ mod plane;
 mod pulling;
 mod refusals;
 mod registry;
+mod restarts;
 mod rollback;
 mod several_servers;
 mod targets;

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::made_up::{Made, definition, publish};
-use crate::plane::{Plane, catalog_source, subscription};
+use crate::made_up::{Made, definition};
+use crate::plane::{offering, subscription};
 
 const SERVICE: &str = "gadget-operator-service";
 
@@ -79,10 +79,7 @@ async fn serve(listener: std::net::TcpListener, acceptor: tokio_rustls::TlsAccep
 
 #[test]
 fn what_an_operator_answers_is_registered_where_it_can_be_found() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[bundle("1.0.0"), bundle("1.1.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[bundle("1.0.0"), bundle("1.1.0")])?;
     // Nobody knows where it answers, and the version says so.
     plane.apply(&subscription(
         "operators",

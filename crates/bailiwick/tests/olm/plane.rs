@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail};
 use bailiwick_testkit::{Program, Server, tools};
 use serde_json::Value;
 
+use crate::made_up::{Made, publish};
+
 /// How long anything may take on a machine that does other things too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -119,6 +121,15 @@ impl Plane {
 /// The condition of a type.
 pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// A server whose catalog `made-up` has these bundles, and the directory of its image, for others beside it.
+pub fn offering(bundles: &[Made]) -> Result<(Plane, tempfile::TempDir)> {
+    let images = tempfile::tempdir()?;
+    let image = publish(images.path(), "c", bundles)?;
+    let plane = Plane::start(images.path())?;
+    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    Ok((plane, images))
 }
 
 pub fn catalog_source(namespace: &str, name: &str, image: &str) -> String {

@@ -5,15 +5,12 @@ use bailiwick_catalog::fbc::{Output, write_catalog};
 use serde_json::json;
 
 use crate::made_up::{Made, catalog_text, definition, definition_with, publish, publish_text};
-use crate::plane::{Plane, catalog_source, condition, subscription};
+use crate::plane::{Plane, catalog_source, condition, offering, subscription};
 
 #[test]
 fn what_cannot_be_resolved_is_told_in_plain_words() -> Result<()> {
-    let images = tempfile::tempdir()?;
     let bundles = [Made::new("app", "0.1.0").requires("base", ">=1.0.0"), Made::new("gadget", "1.0.0")];
-    let image = publish(images.path(), "c", &bundles)?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, images) = offering(&bundles)?;
     plane.apply(&subscription("operators", "app", "made-up", ""))?;
     let sub = plane.until_object(("operators", "subscription", "app"), "refused", |sub| {
         condition(sub, "ResolutionFailed").is_some()

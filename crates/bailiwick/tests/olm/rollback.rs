@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::front::Front;
 use crate::made_up::{Made, catalog_text, definition, definition_with, publish, publish_text};
-use crate::plane::{Plane, catalog_source, condition, subscription};
+use crate::plane::{Plane, catalog_source, condition, offering, subscription};
 
 /// A version that watches its own namespace only, which its OperatorGroup does not ask for.
 fn unsupported(version: &str) -> Made {
@@ -15,14 +15,14 @@ fn unsupported(version: &str) -> Made {
 }
 
 /// A version whose operator is another image.
-fn with_image(version: &str, image: &str) -> Made {
+pub fn with_image(version: &str, image: &str) -> Made {
     let mut made = Made::new("gadget", version);
     let pod = &mut made.csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"];
     pod["containers"][0]["image"] = image.into();
     made
 }
 
-fn settings(level: &str) -> Value {
+pub fn settings(level: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"level": level}})
 }
 
@@ -36,9 +36,8 @@ fn passing_over([first, second]: [Made; 2]) -> Result<String> {
     Ok(write_catalog(&catalog, Output::Json))
 }
 
-/// The first version, from a catalog, runs on another cluster.
-fn runs_away(plane: &Plane, front: &Front, image: &str) -> Result<()> {
-    plane.apply(&catalog_source("olm", "made-up", image))?;
+/// The first version of the catalog runs on another cluster.
+pub fn runs_away(plane: &Plane, front: &Front) -> Result<()> {
     front.is_target_of(plane, "team")?;
     plane.apply(&subscription("team", "gadget", "made-up", ""))?;
     plane.until_phase("team", "gadget.v1.0.0", "Installing", "InstallWaiting")?;
@@ -48,7 +47,7 @@ fn runs_away(plane: &Plane, front: &Front, image: &str) -> Result<()> {
 }
 
 /// What a failed upgrade from one version to another must look like.
-fn is_back(plane: &Plane, namespace: &str, (old, new): (&str, &str), reason: &str) -> Result<()> {
+pub fn is_back(plane: &Plane, namespace: &str, (old, new): (&str, &str), reason: &str) -> Result<()> {
     let failed = plane.until_object((namespace, "csv", new), "rolled back", |csv| {
         csv["metadata"]["annotations"]["bailiwick.dev/rolled-back-to"] == old
             && csv["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty)
@@ -84,12 +83,9 @@ fn is_back(plane: &Plane, namespace: &str, (old, new): (&str, &str), reason: &st
 
 #[test]
 fn a_version_that_fails_leaves_the_one_before_it_as_it_was() -> Result<()> {
-    let images = tempfile::tempdir()?;
     let first = Made::new("gadget", "1.0.0").with(settings("first"));
     let second = unsupported("2.0.0").defines(definition("gadget", &["v1", "v2"])).with(settings("second"));
-    let image = publish(images.path(), "c", &[first.clone(), second.clone()])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, images) = offering(&[first.clone(), second.clone()])?;
     plane.runs_elsewhere("operators", "global-operators")?;
     plane.apply(&subscription("operators", "gadget", "made-up", ", startingCSV: gadget.v1.0.0"))?;
     let versions = ("gadget.v1.0.0", "gadget.v2.0.0");
@@ -129,10 +125,8 @@ fn a_version_that_fails_leaves_the_one_before_it_as_it_was() -> Result<()> {
 
 #[test]
 fn a_cluster_that_refuses_the_new_deployment_keeps_the_old_one() -> Result<()> {
-    let images = tempfile::tempdir()?;
     let second = with_image("2.0.0", "example.com/manager:2");
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
+    let (plane, images) = offering(&[Made::new("gadget", "1.0.0")])?;
     let front = Front::start()?;
     front.away.apply(
         "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: images}\n\
@@ -143,7 +137,7 @@ fn a_cluster_that_refuses_the_new_deployment_keeps_the_old_one() -> Result<()> {
          apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: images}\n\
          spec: {policyName: images, validationActions: [Deny]}\n",
     )?;
-    runs_away(&plane, &front, &image)?;
+    runs_away(&plane, &front)?;
 
     let upgrade = publish(images.path(), "more", &[Made::new("gadget", "1.0.0"), second])?;
     plane.apply(&catalog_source("olm", "made-up", &upgrade))?;
@@ -161,15 +155,13 @@ fn a_cluster_that_refuses_the_new_deployment_keeps_the_old_one() -> Result<()> {
 
 #[test]
 fn a_version_that_does_not_come_up_is_taken_back_and_no_object_loses_a_field() -> Result<()> {
-    let images = tempfile::tempdir()?;
     let wider = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "size": {"type": "integer"}, "color": {"type": "string"}, "shape": {"type": "string"}}}}});
     let second = with_image("2.0.0", "example.com/manager:2").defines(definition_with("gadget", &["v1"], &wider));
     let bundles = [Made::new("gadget", "1.0.0"), second];
-    let image = publish(images.path(), "c", &bundles[..1])?;
-    let plane = Plane::start(images.path())?;
+    let (plane, images) = offering(&bundles[..1])?;
     let front = Front::start()?;
-    runs_away(&plane, &front, &image)?;
+    runs_away(&plane, &front)?;
     let upgrade = publish(images.path(), "more", &bundles)?;
     plane.apply(&catalog_source("olm", "made-up", &upgrade))?;
     plane.until_phase("team", "gadget.v2.0.0", "Installing", "InstallWaiting")?;
@@ -199,13 +191,10 @@ fn a_version_that_does_not_come_up_is_taken_back_and_no_object_loses_a_field() -
 
 #[test]
 fn what_was_upgraded_together_goes_back_together() -> Result<()> {
-    let images = tempfile::tempdir()?;
     let first = [Made::new("base", "1.0.0"), Made::new("gadget", "1.0.0").requires("base", "<2.0.0")];
     let second = unsupported("2.0.0").requires("base", ">=2.0.0");
     let both = [first[0].clone(), Made::new("base", "2.0.0"), first[1].clone(), second];
-    let image = publish(images.path(), "c", &first)?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, images) = offering(&first)?;
     plane.runs_elsewhere("operators", "global-operators")?;
     plane.apply(&subscription("operators", "gadget", "made-up", ""))?;
     plane.until_phase("operators", "gadget.v1.0.0", "Succeeded", "InstallSucceeded")?;
@@ -227,11 +216,8 @@ fn what_was_upgraded_together_goes_back_together() -> Result<()> {
 
 #[test]
 fn whoever_asks_for_it_passes_over_a_failure_as_with_olm() -> Result<()> {
-    let images = tempfile::tempdir()?;
     let bundles = [Made::new("gadget", "1.0.0"), unsupported("2.0.0")];
-    let image = publish(images.path(), "c", &bundles)?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, images) = offering(&bundles)?;
     plane.runs_elsewhere("operators", "global-operators")?;
     let strategy = r#"{"spec":{"upgradeStrategy":"TechPreviewUnsafeFailForward"}}"#;
     plane.kubectl(&["patch", "og", "global-operators", "-n", "operators", "--type=merge", "-p", strategy])?;

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::made_up::{Made, publish};
-use crate::plane::{Plane, catalog_source, subscription};
+use crate::plane::{Plane, catalog_source, offering, subscription};
 
 #[test]
 fn everything_goes_to_the_cluster_of_the_secret() -> Result<()> {
@@ -46,10 +46,7 @@ fn everything_goes_to_the_cluster_of_the_secret() -> Result<()> {
 
 #[test]
 fn a_kubeconfig_cannot_name_files_of_the_server() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0")])?;
     plane.kubectl(&["create", "namespace", "team"])?;
     plane.apply(
         "apiVersion: v1\nkind: Secret\nmetadata: {name: away, namespace: team}\nstringData:\n  kubeconfig: |\n    \

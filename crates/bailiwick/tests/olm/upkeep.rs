@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::front::Front;
 use crate::made_up::{Made, publish};
-use crate::plane::{Plane, catalog_source, subscription};
+use crate::plane::{Plane, catalog_source, offering, subscription};
 
 /// Whether an operator's deployment has an environment variable with a value.
 fn has_env(deployment: &Value, name: &str, value: &str) -> bool {
@@ -16,11 +16,8 @@ fn has_env(deployment: &Value, name: &str, value: &str) -> bool {
 
 #[test]
 fn a_deployment_that_is_deleted_is_installed_again() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0")])?;
     let front = Front::start()?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
     front.is_target_of(&plane, "team")?;
     plane.apply(&subscription("team", "gadget", "made-up", ""))?;
     plane.until_phase("team", "gadget.v1.0.0", "Installing", "InstallWaiting")?;
@@ -53,11 +50,8 @@ fn a_deployment_that_is_deleted_is_installed_again() -> Result<()> {
 
 #[test]
 fn a_subscriptions_configuration_reaches_the_deployment_when_it_changes() -> Result<()> {
-    let images = tempfile::tempdir()?;
-    let image = publish(images.path(), "c", &[Made::new("gadget", "1.0.0")])?;
-    let plane = Plane::start(images.path())?;
+    let (plane, _images) = offering(&[Made::new("gadget", "1.0.0")])?;
     let front = Front::start()?;
-    plane.apply(&catalog_source("olm", "made-up", &image))?;
     front.is_target_of(&plane, "team")?;
     let with_level = |level: &str| {
         subscription("team", "gadget", "made-up", &format!(", config: {{env: [{{name: LEVEL, value: {level}}}]}}"))

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::apis::{check_owned, provided};
 use super::csv::Csv;
-use crate::fbc::{DocumentReader, Fields, ParseError, Property, parse_tolerant};
+use crate::fbc::{DocumentReader, Fields, ParseError, Property, parse_tolerant, refuse_special};
 use crate::go::{Dialect, append_json, compact_json};
 use crate::property::{self, Gvk, PackageProperty};
 
@@ -119,6 +119,7 @@ fn left_out(message: &str, faults: &[Fault]) -> BundleError {
 /// The document that a file begins with; `None` when it is not readable as one, which is added to the faults.
 fn first_document(path: &Path, faults: &mut Vec<Fault>) -> Result<Option<Value>, BundleError> {
     let at = |error| BundleError::Read { path: path.display().to_string(), error };
+    refuse_special(path).map_err(|error| invalid(error.to_string()))?;
     let length = std::fs::metadata(path).map_err(at)?.len();
     if length > MAX_FILE_BYTES {
         return Err(invalid(format!("{}: has more than {MAX_FILE_BYTES} bytes", path.display())));

@@ -22,8 +22,12 @@ const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
 /// How often a broken download is taken up again.
 const RETRIES: usize = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// Of silence, not of the whole transfer.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a registry may be silent, whatever it was asked; not of the whole transfer.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How long the registry may take to accept a blob, which it does not tell about while it is sent.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(900);
+/// Tokens are a few kilobytes.
+const MAX_TOKEN_BYTES: u64 = 1024 * 1024;
 
 /// Why an image could not be had or put.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +55,8 @@ pub struct RegistryOptions {
     /// Judges every address, where strangers name registries. Proxies of the environment are then not used: they would
     /// call what we may not.
     pub guard: Option<Guard>,
+    /// How long the registry may be silent; a minute if not said.
+    pub silence: Option<Duration>,
 }
 
 /// The client; tokens are kept for as long as it lives.
@@ -61,6 +67,7 @@ pub struct Registry {
     authorities: Vec<reqwest::Certificate>,
     scheme: &'static str,
     guard: Option<Guard>,
+    silence: Duration,
     credentials: Credentials,
     /// What worked, by registry and scope.
     authorizations: Mutex<HashMap<(String, String), String>>,
@@ -82,6 +89,7 @@ impl Registry {
             authorities,
             scheme: if options.plain_http { "http" } else { "https" },
             guard: options.guard.clone(),
+            silence: options.silence.unwrap_or(SILENCE),
             credentials,
             authorizations: Mutex::default(),
         })
@@ -94,7 +102,7 @@ impl Registry {
         let mut builder = Client::builder()
             .user_agent(concat!("bailiwick/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(None)
+            .timeout(self.silence)
             .danger_accept_invalid_certs(self.skip_tls_verify);
         for authority in &self.authorities {
             builder = builder.add_root_certificate(authority.clone());
@@ -188,19 +196,16 @@ impl Registry {
             }
             None => http.get(realm).query(&query),
         };
-        let transport = |error: reqwest::Error| OciError::Transport {
-            reference: reference.to_string(),
-            error: sources(&error.without_url()),
-        };
+        let failed = |error: String| OciError::Transport { reference: reference.to_string(), error };
         let response = self.execute(reference, request)?;
         if !response.status().is_success() {
             return Err(refused(reference, response));
         }
-        let answer: TokenAnswer = response.json().map_err(transport)?;
-        let unusable = || OciError::Transport {
-            reference: reference.to_string(),
-            error: "the registry's token service answered without a token".to_owned(),
-        };
+        let mut body = Vec::new();
+        response.take(MAX_TOKEN_BYTES).read_to_end(&mut body).map_err(|error| failed(sources(&error)))?;
+        let unreadable = |error| failed(format!("the answer of the registry's token service is not readable: {error}"));
+        let answer: TokenAnswer = serde_json::from_slice(&body).map_err(unreadable)?;
+        let unusable = || failed("the registry's token service answered without a token".to_owned());
         Ok(Some(format!("Bearer {}", answer.into_token().ok_or_else(unusable)?)))
     }
 
@@ -217,7 +222,7 @@ impl Registry {
         response
             .take(MAX_MANIFEST_BYTES + 1)
             .read_to_end(&mut body)
-            .map_err(|error| OciError::Transport { reference: reference.to_string(), error: error.to_string() })?;
+            .map_err(|error| OciError::Transport { reference: reference.to_string(), error: sources(&error) })?;
         if body.len() as u64 > MAX_MANIFEST_BYTES {
             return Err(invalid(reference, "the manifest is too large"));
         }
@@ -290,7 +295,7 @@ impl Registry {
         }
         let url = self.url(reference, &format!("blobs/{digest}"));
         let mut response = self.send(reference, "pull", |http| {
-            let request = http.get(&url).timeout(READ_TIMEOUT * 10);
+            let request = http.get(&url);
             if have > 0 { request.header(header::RANGE, format!("bytes={have}-")) } else { request }
         })?;
         let resumed = response.status() == StatusCode::PARTIAL_CONTENT;
@@ -314,7 +319,7 @@ impl Registry {
         let mut buffer = vec![0; 64 * 1024];
         let mut body = response.by_ref().take(limit);
         loop {
-            let read = body.read(&mut buffer).map_err(|error| broken(format!("{digest}: {error}")))?;
+            let read = body.read(&mut buffer).map_err(|error| broken(format!("{digest}: {}", sources(&error))))?;
             if read == 0 {
                 break;
             }
@@ -353,6 +358,7 @@ impl Registry {
             http.put(location.clone())
                 .query(&[("digest", digest.to_string())])
                 .header(header::CONTENT_TYPE, "application/octet-stream")
+                .timeout(UPLOAD_TIMEOUT)
                 .body(data.to_vec())
         })?;
         if response.status().is_success() { Ok(()) } else { Err(refused(reference, response)) }

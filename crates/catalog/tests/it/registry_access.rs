@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bailiwick_catalog::bundle::Migration;
 use bailiwick_catalog::fbc::{Output, write_catalog};
@@ -48,6 +49,8 @@ struct Answer {
     body: Vec<u8>,
     /// The connection breaks after so many bytes of the body.
     cut: Option<usize>,
+    /// It does not break, and nothing more comes.
+    stalls: bool,
 }
 
 fn found(body: &[u8]) -> Answer {
@@ -108,7 +111,13 @@ fn write_answer(mut stream: &TcpStream, answer: &Answer) -> std::io::Result<()> 
         write!(stream, "{name}: {value}\r\n")?;
     }
     stream.write_all(b"\r\n")?;
-    stream.write_all(&answer.body[..answer.cut.unwrap_or(answer.body.len())])
+    stream.write_all(&answer.body[..answer.cut.unwrap_or(answer.body.len())])?;
+    if answer.stalls {
+        loop {
+            std::thread::park();
+        }
+    }
+    Ok(())
 }
 
 /// A catalog whose layer does not compress to nothing, and its text.
@@ -209,6 +218,27 @@ fn what_one_process_began_the_next_one_ends() {
     let ranges = fake.ranges_of(&image.layer);
     assert!(ranges[first].is_some(), "the second process began again: {ranges:?}");
     assert!(ranges.windows(2).all(|pair| pair[0] < pair[1]), "{ranges:?}");
+}
+
+#[test]
+fn a_registry_that_falls_silent_is_not_waited_for() {
+    let (image, _) = catalog();
+    let impatient = RegistryOptions { silence: Some(Duration::from_millis(300)), ..plain() };
+    for (what, silent) in
+        [("manifests", "/manifests/main".to_owned()), ("layers", Digest::of(&image.layer).to_string())]
+    {
+        let (image, cache) = (image.clone(), tempfile::tempdir().unwrap());
+        let registry = Fake::start(move |request, _| {
+            let answer = honest(&image, request);
+            match request.path.ends_with(&silent) {
+                true => Answer { cut: Some(answer.body.len() / 2), stalls: true, ..answer },
+                false => answer,
+            }
+        });
+        let refusal = pull(&registry.reference(), &impatient, Credentials::default(), cache.path()).unwrap_err();
+        assert!(refusal.contains(&registry.reference()) && refusal.contains("timed out"), "{what}: {refusal}");
+        assert!(!blobs(cache.path()).contains(&Digest::of(&catalog().0.layer).hex().to_owned()), "{what}");
+    }
 }
 
 #[test]

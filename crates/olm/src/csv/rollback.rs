@@ -7,13 +7,14 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::json;
 
 use super::{FINALIZER, Look, Next, Phase, RUNNING_INTERVAL, dependencies, owned_by, set_phase, to};
+use crate::before::Keeping;
 use crate::copied_csv::is_copied;
 use crate::error::Error;
+use crate::install_plan;
 use crate::installing::{OWNED_KINDS, sweep};
 use crate::kinds::CSV;
 use crate::object::{annotation, is_deleting, text};
 use crate::target::Target;
-use crate::{before, install_plan};
 
 /// On a version that failed: the one that came back.
 const ROLLED_BACK: &str = "bailiwick.dev/rolled-back-to";
@@ -110,11 +111,12 @@ impl Look<'_> {
         let name = csv.name_any();
         let upgrades = self.upgrades_with(csv);
         let mut faults = Vec::new();
-        for (version, _) in upgrades.iter().rev() {
+        // One that is marked already was put back by a process that ended before it came to this one.
+        for (version, _) in upgrades.iter().rev().filter(|(version, _)| !is_rolled_back(version)) {
             match self.context.targets.of(version, self.namespace, None).await? {
                 Ok(target) => {
-                    let stays = before::put_back(self.context, self.namespace, &version.name_any(), &target).await?;
-                    faults.extend(stays);
+                    let kept = Keeping::of_version(self.context, self.namespace, &version.name_any());
+                    faults.extend(kept.put_back(&target).await?);
                 }
                 // Nothing can be done there now, and what is there is not lost.
                 Err(_) => return Ok((None, Some(RUNNING_INTERVAL))),
@@ -183,7 +185,7 @@ impl Look<'_> {
     async fn remove_rest(&self, csv: &DynamicObject, target: &Target) -> Result<(), Error> {
         let name = csv.name_any();
         sweep(target, &OWNED_KINDS, &owned_by(&name, self.namespace), &|_, _, _| false).await?;
-        before::forget(self.context, self.namespace, &name).await?;
+        Keeping::of_version(self.context, self.namespace, &name).forget().await?;
         let kept: Vec<&String> = csv.finalizers().iter().filter(|it| *it != FINALIZER).collect();
         let patch = json!({"metadata": {"finalizers": kept, "resourceVersion": csv.resource_version()}});
         let api = CSV.within(&self.context.client, self.namespace);

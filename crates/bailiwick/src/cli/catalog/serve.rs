@@ -116,7 +116,9 @@ fn run_until_stopped(args: Args) -> anyhow::Result<()> {
             } else {
                 args.port.checked_add(u16::try_from(i)?).ok_or_else(|| anyhow!("no port is left"))?
             };
-            let listener = TcpListener::bind((args.address.as_str(), port)).await.context("failed to listen")?;
+            let listener = TcpListener::bind((args.address.as_str(), port))
+                .await
+                .with_context(|| format!("failed to listen: {}:{port}", args.address))?;
             let (packages, bundles) = (index.packages().count(), index.bundle_count());
             println!("serving {reference} ({packages} packages, {bundles} bundles) on {}", listener.local_addr()?);
             running.push(tokio::spawn(serve_catalog(CatalogServer::new(index), listener, stopped())));

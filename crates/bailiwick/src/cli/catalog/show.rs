@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use bailiwick_catalog::dockerfile::{DEFAULT_IMAGE, dockerfile};
 use bailiwick_catalog::model::{Model, validate as validate_directory, validate_catalog};
+use bailiwick_catalog::render::BUNDLE_IMAGE_REFUSED;
 use bailiwick_catalog::serve::{Facts, WhenStale, index_path, open_reference};
 use bailiwick_catalog::{diff as catalog_diff, list as tables};
 use serde_json::json;
@@ -55,7 +56,7 @@ pub fn validate(args: &Validate) -> anyhow::Result<()> {
 #[derive(clap::Subcommand)]
 pub enum List {
     /// Packages with their default channels.
-    Packages(ListArgs),
+    Packages(CatalogArgs),
     /// Channels with their heads.
     Channels(ListArgs),
     /// Bundles, once for each channel.
@@ -64,10 +65,16 @@ pub enum List {
 
 #[derive(clap::Args)]
 pub struct ListArgs {
-    /// A catalog directory or image.
-    reference: String,
+    #[command(flatten)]
+    catalog: CatalogArgs,
     /// Only this package.
     package: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub struct CatalogArgs {
+    /// A catalog directory or image.
+    reference: String,
     /// Use the index that `serve` keeps here; made if it is not there, and then lists are instant.
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
@@ -75,7 +82,7 @@ pub struct ListArgs {
     images: ImageArgs,
 }
 
-fn model(args: &ListArgs, facts: Facts) -> anyhow::Result<Model> {
+fn model(args: &CatalogArgs, facts: Facts) -> anyhow::Result<Model> {
     let path = Path::new(&args.reference);
     if let Some(cache) = &args.cache_dir {
         let mut images = args.images.images()?;
@@ -89,19 +96,23 @@ fn model(args: &ListArgs, facts: Facts) -> anyhow::Result<Model> {
         }
         return tables::load(path).map_err(|error| anyhow!(error.located()));
     }
-    let catalog = load_catalog(&args.reference, &args.images)?;
+    let catalog = load_catalog(&args.reference, &args.images).map_err(|error| {
+        match error.to_string().ends_with(BUNDLE_IMAGE_REFUSED) {
+            true => anyhow!("cannot list non-index {:?}", args.reference),
+            false => error,
+        }
+    })?;
     validate_catalog(&catalog).map_err(|error| anyhow!(error))
 }
 
 pub fn list(command: List) -> anyhow::Result<()> {
-    let text =
-        match command {
-            List::Packages(args) => tables::packages(&model(&args, Facts::Names)?),
-            List::Channels(args) => tables::channels(&model(&args, Facts::Names)?, args.package.as_deref())
-                .map_err(|error| anyhow!(error))?,
-            List::Bundles(args) => tables::bundles(&model(&args, Facts::Images)?, args.package.as_deref())
-                .map_err(|error| anyhow!(error))?,
-        };
+    let text = match command {
+        List::Packages(args) => tables::packages(&model(&args, Facts::Names)?),
+        List::Channels(args) => tables::channels(&model(&args.catalog, Facts::Names)?, args.package.as_deref())
+            .map_err(|error| anyhow!(error))?,
+        List::Bundles(args) => tables::bundles(&model(&args.catalog, Facts::Images)?, args.package.as_deref())
+            .map_err(|error| anyhow!(error))?,
+    };
     print(&text)
 }
 

@@ -86,7 +86,10 @@ pub fn init(args: &Init) -> anyhow::Result<()> {
     let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from("."));
     if let Some(operator) = &args.operator {
         let folder = Workspace::new(&directory).init(operator, &args.owner)?;
-        println!("{} is ready: add a bundle with `bailiwick catalog add {operator} <image>`", folder.display());
+        // As it can be typed where this was.
+        let place = args.directory.as_ref().map(|it| format!(" -d {}", it.display())).unwrap_or_default();
+        let next = format!("bailiwick catalog add {operator} <image>{place}");
+        println!("{} is ready: add a bundle with `{next}`", folder.display());
     }
     if let (Some(CiSystem::Github), Some(image), Some(install)) = (args.ci, &args.image, &args.install) {
         let options = CiOptions {
