@@ -89,6 +89,8 @@ pub(crate) fn put(object: &mut Value, name: &str, value: Value) {
 pub(crate) fn carry_over(object: &mut Value, from: &Value, name: &str) {
     let Some(map) = object.as_object_mut() else { return };
     match from.get(name) {
+        // Mostly nothing was changed, and comparing is cheaper than a copy that is dropped again.
+        Some(value) if map.get(name) == Some(value) => None,
         Some(value) => map.insert(name.to_owned(), value.clone()),
         None => map.remove(name),
     };

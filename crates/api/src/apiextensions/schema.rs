@@ -12,7 +12,7 @@ use super::defaults::{self, Unpruned};
 use super::field_path::{Brackets, find};
 use super::shown::shown_schema;
 use super::structural;
-use super::walk::{any_schema, any_within, schema_of};
+use super::walk::{any_schema, any_within, is_simple, schema_of};
 use crate::field_errors::invalid_shown;
 use crate::fields::{flag, list, map, optional_text, present, text, texts};
 
@@ -291,10 +291,14 @@ fn validate_children(schema: &Value, place: &Place, tolerance: &Tolerance, path:
             validate_keywords(additional, &inner, tolerance, &path, errors);
         }
     }
+    let is_resource = place.is_root || flag(schema, "x-kubernetes-embedded-resource");
     for (name, property) in properties.into_iter().flatten() {
+        let is_common = is_resource && matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
+        if !is_common && inner.defaults.is_none() && is_simple(property) {
+            continue;
+        }
         let mut inner = inner.clone();
-        let is_resource = place.is_root || flag(schema, "x-kubernetes-embedded-resource");
-        if is_resource && matches!(name.as_str(), "metadata" | "kind" | "apiVersion") {
+        if is_common {
             inner.inside_metadata = true;
             if place.is_root {
                 inner.defaults = Some(format!("in top-level {name}"));

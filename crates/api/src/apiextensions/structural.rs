@@ -5,6 +5,7 @@ use bailiwick_machinery::field::{Error, ErrorList, Path};
 use bailiwick_schema::structural::pattern;
 use serde_json::{Value, json};
 
+use super::walk::is_simple;
 use crate::fields::{flag, list, map, present, text};
 
 /// Where a schema stands.
@@ -26,6 +27,9 @@ pub(super) fn validate(schema: &Value, path: &Path) -> ErrorList {
 
 /// Why no structural schema can be made of this one at all.
 pub(super) fn unsupported(schema: &Value) -> Option<&'static str> {
+    if is_simple(schema) {
+        return None;
+    }
     let nonempty = |name: &str| match schema.get(name) {
         Some(Value::String(text)) => !text.is_empty(),
         Some(Value::Object(all)) => !all.is_empty(),
@@ -61,7 +65,7 @@ fn invariants(schema: &Value, level: Level, path: &Path, errors: &mut ErrorList)
     let embedded = flag(schema, "x-kubernetes-embedded-resource");
     let int_or_string = flag(schema, "x-kubernetes-int-or-string");
     let preserves = flag(schema, "x-kubernetes-preserve-unknown-fields");
-    let type_path = path.child("type");
+    let type_path = || path.child("type");
 
     match schema.get("items").filter(|items| items.is_object()) {
         Some(items) => invariants(items, Level::Item, &path.child("items"), errors),
@@ -69,6 +73,9 @@ fn invariants(schema: &Value, level: Level, path: &Path, errors: &mut ErrorList)
         None => {}
     }
     for (name, property) in properties.into_iter().flatten() {
+        if is_simple(property) && property.get("pattern").is_none() {
+            continue;
+        }
         invariants(property, Level::Field, &path.child("properties").key(name), errors);
     }
     if let Some(additional) = additional {
@@ -92,9 +99,9 @@ fn invariants(schema: &Value, level: Level, path: &Path, errors: &mut ErrorList)
     if embedded && kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         errors.push(if kind.is_empty() {
-            Error::required(&type_path, detail)
+            Error::required(&type_path(), detail)
         } else {
-            Error::invalid(&type_path, kind, detail)
+            Error::invalid(&type_path(), kind, detail)
         });
     } else if kind.is_empty() && !int_or_string && !preserves {
         let place = match level {
@@ -102,14 +109,14 @@ fn invariants(schema: &Value, level: Level, path: &Path, errors: &mut ErrorList)
             Level::Item => "must not be empty for specified array items",
             Level::Field => "must not be empty for specified object fields",
         };
-        errors.push(Error::required(&type_path, place));
+        errors.push(Error::required(&type_path(), place));
     }
     if embedded && additional.is_some() {
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
         errors.push(Error::forbidden(&path.child("additionalProperties"), detail));
     }
     if level == Level::Root && !kind.is_empty() && kind != "object" {
-        errors.push(Error::invalid(&type_path, kind, "must be object at the root"));
+        errors.push(Error::invalid(&type_path(), kind, "must be object at the root"));
     }
     if level == Level::Root || embedded {
         resource_fields(schema, path, errors);

@@ -25,8 +25,10 @@ pub(super) struct Hoisted {
 
 impl Hoisted {
     pub fn of(versions: &[Value]) -> Self {
-        let common =
-            |name: &str| versions.iter().all(|v| same(v.get(name), versions.first().and_then(|f| f.get(name))));
+        let Some((first, others)) = versions.split_first() else {
+            return Self { schema: true, subresources: true, columns: true, selectable_fields: true };
+        };
+        let common = |name: &str| others.iter().all(|version| same(version.get(name), first.get(name)));
         // A pointer to an empty struct is not the same as none.
         let all_or_none = |name: &str| {
             let some = versions.iter().filter(|version| present(version, name).is_some()).count();

@@ -49,9 +49,29 @@ pub(super) fn any_within<'a>(schema: &'a Value, test: &mut dyn FnMut(&'a Value) 
     test(schema) || children(schema).into_iter().any(|child| any_within(child, test))
 }
 
+/// Whether a schema is of one value that has no parts, says nothing but what that value is, and says it in a type there is:
+/// then only its default and its pattern can be wrong. Most schemas of a definition are, and looking for some thirty
+/// keywords in each of them would be most of what checking a definition costs.
+pub(super) fn is_simple(schema: &Value) -> bool {
+    let Some(keywords) = schema.as_object() else { return false };
+    let mut typed = false;
+    keywords.iter().all(|(name, value)| match name.as_str() {
+        "type" => {
+            typed = matches!(value.as_str(), Some("string" | "integer" | "number" | "boolean"));
+            typed
+        }
+        "default" | "description" | "enum" | "exclusiveMaximum" | "exclusiveMinimum" | "format" | "maxLength"
+        | "maximum" | "minLength" | "minimum" | "multipleOf" | "pattern" | "title" => true,
+        _ => false,
+    }) && typed
+}
+
 /// The schemas directly inside a schema.
 fn children(schema: &Value) -> Vec<&Value> {
     let mut children = Vec::new();
+    if is_simple(schema) {
+        return children;
+    }
     for name in ["items", "not", "additionalProperties", "additionalItems"] {
         match schema.get(name) {
             Some(one @ Value::Object(_)) => children.push(one),
@@ -89,5 +109,32 @@ fn is_recognized(kind: &str, format: &str) -> bool {
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn schemas_with_parts_extensions_or_no_known_type_are_not_simple() {
+        assert!(is_simple(&json!({"type": "string", "enum": ["a"], "default": "a", "description": "…"})));
+        for schema in [
+            json!({"description": "no type"}),
+            json!({"type": "object"}),
+            json!({"type": "array", "items": {"type": "string"}}),
+            json!({"type": "null"}),
+            json!({"type": null}),
+            json!({"type": "String"}),
+            json!({"type": "string", "x-kubernetes-validations": []}),
+            json!({"type": "string", "$ref": "#/x"}),
+            json!({"type": "string", "anyOf": []}),
+            json!({"type": "string", "uniqueItems": true}),
+            json!(true),
+        ] {
+            assert!(!is_simple(&schema), "{schema}");
+        }
     }
 }

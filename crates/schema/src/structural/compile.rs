@@ -127,6 +127,9 @@ impl Compiler {
         int_or_string: bool,
         depth: usize,
     ) -> Result<Option<Box<ValueValidation>>, CompileError> {
+        if !fields.keys().any(|name| may_validate(name)) {
+            return Ok(None);
+        }
         let format = text(fields, "format");
         let junctors = Junctors {
             all_of: self.alternatives(fields, "allOf", depth)?,
@@ -250,6 +253,15 @@ fn is_set(value: Option<&Value>) -> bool {
         Some(Value::Object(map)) => !map.is_empty(),
         Some(_) => true,
     }
+}
+
+/// Whether a keyword may say which values are valid. Most schemas have none that does, and are not searched for each of
+/// twenty.
+fn may_validate(keyword: &str) -> bool {
+    !matches!(
+        keyword,
+        "additionalProperties" | "default" | "description" | "items" | "nullable" | "properties" | "title" | "type"
+    ) && !keyword.starts_with("x-kubernetes-")
 }
 
 fn flag(fields: &Fields, name: &str) -> bool {
