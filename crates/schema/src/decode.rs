@@ -21,7 +21,7 @@ pub(crate) use base64_go::encode as encode_base64;
 pub use interpret::{TypeMeta, interpret};
 pub use quote::go_quote;
 pub(crate) use scalar::go_number;
-pub use scanner::{MAX_DEPTH, MAX_OBJECTS, SyntaxError, check_syntax};
+pub use scanner::{MAX_DEPTH, MAX_OBJECTS, SyntaxError, check_syntax, fields_of, fields_written};
 pub use typed::zero;
 pub(crate) use typed::{fill_zeros, map_zero};
 

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 /// How deep lists and objects may nest. Upstream allows 10,000; ours is what every reader of stored objects can parse
 /// (serde_json stops at 128), less room for the list and event objects around an object, and cannot overflow a stack.
 pub const MAX_DEPTH: usize = 120;
@@ -27,6 +29,7 @@ pub(super) struct Scanner<'a> {
     pos: usize,
     depth: usize,
     objects: usize,
+    fields: usize,
 }
 
 /// Bytes that end the plain run of a string: quote, backslash, control and non-ASCII.
@@ -57,7 +60,7 @@ fn plain_run(data: &[u8]) -> usize {
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
-        Self { data, pos: 0, depth: 0, objects: 0 }
+        Self { data, pos: 0, depth: 0, objects: 0, fields: 0 }
     }
 
     /// The first byte of the value that comes next.
@@ -119,6 +122,7 @@ impl<'a> Scanner<'a> {
             return Err(self.unexpected("after object key"));
         }
         self.pos += 1;
+        self.fields += 1;
         Ok(key)
     }
 
@@ -374,9 +378,24 @@ pub(super) enum Literal {
 
 /// Checks that `data` is one JSON value, with Go's error words.
 pub fn check_syntax(data: &[u8]) -> Result<(), SyntaxError> {
+    fields_written(data).map(drop)
+}
+
+/// Checks that `data` is one JSON value, and counts the fields of all its objects. A parsed value with fewer had some twice.
+pub fn fields_written(data: &[u8]) -> Result<usize, SyntaxError> {
     let mut scanner = Scanner::new(data);
     scanner.skip_value()?;
-    scanner.end()
+    scanner.end()?;
+    Ok(scanner.fields)
+}
+
+/// The fields of all objects of a value.
+pub fn fields_of(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => fields.len() + fields.values().map(fields_of).sum::<usize>(),
+        Value::Array(items) => items.iter().map(fields_of).sum(),
+        _ => 0,
+    }
 }
 
 /// A byte as Go's scanner shows it: single-quoted, as the Latin-1 character of that number.

@@ -140,6 +140,18 @@ fn untyped_objects_keep_everything_and_report_duplicates() {
     assert_eq!(decoded.value, serde_json::json!({"a":{"b":2.0},"c":[{"d":9223372036854775808.0}]}));
 }
 
+#[test]
+fn a_value_has_fewer_fields_than_were_written_only_if_some_stand_twice() {
+    for (text, written, kept) in [
+        (r#"{"a":{"b":1},"c":[{"b":2},{"b":3}]}"#, 5, 5),
+        (r#"{"a":{"b":1,"b":2},"c":[{"b":2,"\u0062":3}]}"#, 6, 4),
+        ("[1,\"a\",null]", 0, 0),
+    ] {
+        let value: Value = serde_json::from_str(text).expect("JSON");
+        assert_eq!((fields_written(text.as_bytes()), fields_of(&value)), (Ok(written), kept), "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(data in proptest::collection::vec(any::<u8>(), 0..200)) {

@@ -13,7 +13,7 @@ use bailiwick_merge::{JsonPatch, PatchError, merge_patch, strategic_merge_patch}
 use bailiwick_schema::decode;
 use bailiwick_schema::types::Types;
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::body::{Expected, coerce, not_registered, settle};
 use super::managed_fields::Tracking;
@@ -40,15 +40,24 @@ pub async fn patch(rq: &Request<'_>, body: Bytes) -> ApiResult<Reply> {
     let options = PatchOptions::parse(rq.query, kind)?;
     let encoder = rq.encoder(Answer::Object)?;
     rq.audit.request_body(|| json_of_patch(kind, &body));
-    let change = match kind {
-        PatchKind::JsonPatch => Change::Json(JsonPatch::from_value(parse(&body, DECODING)?).map_err(patch_error)?),
-        PatchKind::MergePatch => Change::Merge(parse(&body, DECODING)?),
-        PatchKind::StrategicMergePatch => Change::Strategic(parse(&body, "")?),
+    let (change, duplicates) = match kind {
+        PatchKind::JsonPatch => {
+            let (operations, duplicates) = parse(&body, DECODING)?;
+            (Change::Json(JsonPatch::from_value(operations).map_err(patch_error)?), duplicates)
+        }
+        PatchKind::MergePatch => {
+            let (patch, duplicates) = parse(&body, DECODING)?;
+            (Change::Merge(patch), duplicates)
+        }
+        PatchKind::StrategicMergePatch => {
+            let (patch, duplicates) = parse(&body, "")?;
+            (Change::Strategic(patch), duplicates)
+        }
         PatchKind::Apply => return super::apply::apply(rq, body, &options).await,
     };
     let strict = match options.write.field_validation {
         FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn | FieldValidation::Strict => strict_errors(&change, &body),
+        FieldValidation::Warn | FieldValidation::Strict => strict_errors(&change, duplicates),
     };
     let patch = Patch { change, strict };
     let run = Run::from(options.write.dry_run);
@@ -71,15 +80,19 @@ fn json_of_patch(kind: PatchKind, body: &Bytes) -> Bytes {
 /// How upstream introduces the syntax errors of two of the three kinds of patch.
 const DECODING: &str = "error decoding patch: ";
 
-fn parse(body: &[u8], introduction: &str) -> ApiResult<Value> {
+/// A patch, and which of its fields are there twice.
+fn parse(body: &[u8], introduction: &str) -> ApiResult<(Value, Vec<String>)> {
     let bad = |text: String| ApiError::bad_request(format!("{introduction}{text}"));
-    decode::check_syntax(body).map_err(|error| bad(error.to_string()))?;
-    serde_json::from_slice(body).map_err(|error| bad(error.to_string()))
+    let written = decode::fields_written(body).map_err(|error| bad(error.to_string()))?;
+    let value: Value = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    // Hardly ever: then it is read once more to tell which.
+    let has_duplicates = decode::fields_of(&value) < written;
+    let duplicates = has_duplicates.then(|| decode::decode_untyped(body).map(|decoded| decoded.strict));
+    Ok((value, duplicates.and_then(Result::ok).unwrap_or_default()))
 }
 
 /// What strict field validation says of a patch: fields that it has twice, and those that operations do not have.
-fn strict_errors(change: &Change, body: &[u8]) -> Vec<String> {
-    let duplicates = decode::decode_untyped(body).map(|decoded| decoded.strict).unwrap_or_default();
+fn strict_errors(change: &Change, duplicates: Vec<String>) -> Vec<String> {
     match change {
         Change::Merge(_) | Change::Strategic(_) => duplicates,
         Change::Json(patch) => {
@@ -110,8 +123,39 @@ fn patch_error(error: PatchError) -> ApiError {
 
 fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidation) -> ApiResult<Value> {
     let expected = Expected::of(rq);
+    let mut patched = patched(&expected, &patch.change, old)?;
+    if expected.custom.is_none() {
+        check_type(&patched, &expected).map_err(|text| invalid_patch(rq, &patch.change, old, text))?;
+    }
+    let decoded = match expected.native {
+        Some(native) => {
+            let mut untouched = take_untouched(&mut patched, &patch.change);
+            decode::decode_value(native, &patched).map(|mut decoded| {
+                if let Some(fields) = decoded.value.as_object_mut() {
+                    fields.append(&mut untouched);
+                }
+                decoded
+            })
+        }
+        None => Ok(decode::Decoded { value: patched, strict: Vec::new() }),
+    };
+    let mut decoded = decoded.map_err(|error| invalid_patch(rq, &patch.change, old, error.to_string()))?;
+    coerce(&expected, &mut decoded)?;
+    decoded.strict.splice(0..0, patch.strict.iter().cloned());
+    if validation == FieldValidation::Strict && !decoded.strict.is_empty() {
+        let text = format!("strict decoding error: {}", decoded.strict.join(", "));
+        return Err(invalid_patch(rq, &patch.change, old, text));
+    }
+    let mut value = settle(rq, decoded, &expected, validation)?;
+    check_identity(rq, &mut value)?;
+    rq.strategy().default(&mut value);
+    Ok(value)
+}
+
+/// What the patch makes of an object, before anybody looks at its type.
+fn patched(expected: &Expected<'_>, change: &Change, old: &Value) -> ApiResult<Value> {
     let mut patched = old.clone();
-    match &patch.change {
+    match change {
         Change::Json(patch) => patch.clone().apply(&mut patched),
         Change::Merge(patch) => merge_patch(&mut patched, patch.clone()),
         Change::Strategic(patch) => match expected.native {
@@ -121,24 +165,24 @@ fn apply(rq: &Request<'_>, patch: &Patch, old: &Value, validation: FieldValidati
         },
     }
     .map_err(patch_error)?;
-    let invalid = |text: String| invalid_patch(rq, &patch.change, &patched, text);
-    if expected.custom.is_none() {
-        check_type(&patched, &expected).map_err(invalid)?;
-    }
-    let decoded = match expected.native {
-        Some(native) => decode::decode_value(native, &patched),
-        None => Ok(decode::Decoded { value: patched.clone(), strict: Vec::new() }),
+    Ok(patched)
+}
+
+/// Takes the fields of an object out of it that the patch does not name. They were read by their type before they were
+/// stored, and for a patch of the status or of a label the rest of an object may be all there is to read.
+fn take_untouched(patched: &mut Value, change: &Change) -> Map<String, Value> {
+    let (Change::Merge(Value::Object(named)) | Change::Strategic(Value::Object(named))) = change else {
+        return Map::new();
     };
-    let mut decoded = decoded.map_err(|error| invalid(error.to_string()))?;
-    coerce(&expected, &mut decoded)?;
-    decoded.strict.splice(0..0, patch.strict.iter().cloned());
-    if validation == FieldValidation::Strict && !decoded.strict.is_empty() {
-        return Err(invalid(format!("strict decoding error: {}", decoded.strict.join(", "))));
+    let Some(fields) = patched.as_object_mut() else { return Map::new() };
+    // Directives are about all that stands beside them.
+    if named.keys().any(|name| name.starts_with('$')) {
+        return Map::new();
     }
-    let mut value = settle(rq, decoded, &expected, validation)?;
-    check_identity(rq, &mut value)?;
-    rq.strategy().default(&mut value);
-    Ok(value)
+    let untouched = |name: &str| !named.contains_key(name) && !matches!(name, "apiVersion" | "kind");
+    let (untouched, touched) = std::mem::take(fields).into_iter().partition(|(name, _)| untouched(name));
+    *fields = touched;
+    untouched
 }
 
 /// What a strategic merge patch makes is of the type it was, even if `$retainKeys` did not retain what says so.
@@ -184,14 +228,49 @@ pub fn check_type(patched: &Value, expected: &Expected<'_>) -> Result<(), String
     }
 }
 
-/// The refusal of a patch whose result is no object of the type.
-fn invalid_patch(rq: &Request<'_>, change: &Change, patched: &Value, text: String) -> ApiError {
+/// The refusal of a patch whose result is no object of the type. It shows that result, which is made once more for it.
+fn invalid_patch(rq: &Request<'_>, change: &Change, old: &Value, text: String) -> ApiError {
     let shown = match change {
         // Whoever may patch a Secret may not be one who may read it, and the message is recorded.
         _ if rq.sensitivity().conceals() => CONCEALED.to_owned(),
         Change::Strategic(patch) => go_format(patch),
-        Change::Json(_) | Change::Merge(_) => patched.to_string(),
+        Change::Json(_) | Change::Merge(_) => match patched(&Expected::of(rq), change, old) {
+            Ok(patched) => patched.to_string(),
+            Err(error) => return error,
+        },
     };
     let nameless = GroupKind { group: String::new(), kind: String::new() };
     ApiError::invalid(&nameless, "", &vec![Error::invalid(&Path::new("patch"), shown, text)])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn untouched(change: Change) -> Vec<String> {
+        let mut object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {}, "immutable": true});
+        let before = object.clone();
+        let mut taken = take_untouched(&mut object, &change);
+        let names = taken.keys().cloned().collect();
+        object.as_object_mut().expect("an object").append(&mut taken);
+        assert_eq!(object, before, "nothing is lost");
+        names
+    }
+
+    #[test]
+    fn what_a_patch_does_not_name_is_not_read_again() {
+        assert_eq!(untouched(Change::Merge(json!({"data": {"a": "b"}}))), ["immutable", "metadata"]);
+        assert_eq!(untouched(Change::Strategic(json!({"metadata": null, "kind": "X"}))), ["data", "immutable"]);
+    }
+
+    #[test]
+    fn a_patch_that_may_be_about_anything_has_everything_read() {
+        assert!(untouched(Change::Strategic(json!({"$patch": "replace", "data": {}}))).is_empty());
+        let operations = json!([{"op": "remove", "path": "/data"}]);
+        assert!(untouched(Change::Json(JsonPatch::from_value(operations).expect("a patch"))).is_empty());
+        assert!(untouched(Change::Merge(json!("no object"))).is_empty());
+    }
 }
