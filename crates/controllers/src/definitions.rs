@@ -14,6 +14,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
+use http::HeaderValue;
+use http::header::ACCEPT;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, Object};
 use kube::runtime::WatchStreamExt;
@@ -28,6 +30,7 @@ use self::emptying::Emptying;
 use self::naming::{Decision, Names, UsedNames};
 use crate::discovery::ResourceType;
 use crate::error::{Error, is_conflict, is_not_found};
+use crate::header::Header;
 use crate::work_queue::{Outcome, WorkQueue};
 
 /// Kept on a definition until its instances are gone.
@@ -36,6 +39,9 @@ const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 const WORKERS: usize = 16;
 /// The name these writes go by in managedFields, as upstream.
 pub(crate) const FIELD_MANAGER: &str = "kube-apiserver";
+
+/// What is answered to a written status: the rest of a definition is long, and known.
+const METADATA: HeaderValue = HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
 /// A definition as far as it is looked at here. Schemas make up most of it and are skipped.
 type Definition = Object<Spec, Value>;
@@ -164,7 +170,7 @@ impl Definitions {
                 listed.push(name.clone());
             }
         }
-        self.api_services.seen(&name, &as_json(&definition));
+        self.api_services.seen(&name, &definition);
         let approval = conditions::api_approval(&definition.spec.group, definition.annotations());
         if approval.is_some() || !is_settled(&definition) {
             self.known().told.insert(name.clone(), definition);
@@ -268,7 +274,7 @@ impl Definitions {
             Condition::yes("Terminating", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
         if set(status_mut(&mut definition), begun) {
             match self.write_status(&name, &definition).await? {
-                Some(written) => definition = written,
+                Some(version) => definition.metadata.resource_version = Some(version),
                 None => return Ok(Settled::Done),
             }
         }
@@ -294,17 +300,21 @@ impl Definitions {
         Ok(Settled::Done)
     }
 
-    /// Writes the status and, as the subresource allows, the finalizers. `None` when the definition has changed or gone:
-    /// then there is an event to come.
-    async fn write_status(&self, name: &str, definition: &Definition) -> Result<Option<Definition>, Error> {
+    /// Writes the status and, as the subresource allows, the finalizers; gives the version written. `None` when the
+    /// definition has changed or gone: then there is an event to come.
+    async fn write_status(&self, name: &str, definition: &Definition) -> Result<Option<String>, Error> {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let mut metadata = json!({"resourceVersion": definition.resource_version()});
         if definition.metadata.deletion_timestamp.is_some() {
             metadata["finalizers"] = definition.finalizers().into();
         }
-        let patch = json!({"metadata": metadata, "status": definition.status});
-        match self.api().patch_status(name, &params, &Patch::Merge(&patch)).await {
-            Ok(written) => Ok(Some(written)),
+        let patch = Patch::Merge(json!({"metadata": metadata, "status": definition.status}));
+        let request = kube::core::Request::new(self.api().resource_url().to_owned());
+        let mut request =
+            request.patch_subresource("status", name, &params, &patch).map_err(kube::Error::BuildRequest)?;
+        request.headers_mut().insert(ACCEPT, METADATA);
+        match self.client.request::<Header>(request).await {
+            Ok(written) => Ok(written.metadata.resource_version),
             Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::conditions::is_true;
-use super::{FIELD_MANAGER, text};
+use super::{Definition, FIELD_MANAGER, Version, status_of};
 use crate::error::{Error, is_already_there, is_not_found};
 use crate::work_queue::{Outcome, WorkQueue};
 
@@ -49,15 +49,11 @@ impl ApiServices {
     }
 
     /// Notes what a definition serves.
-    pub fn seen(&self, name: &str, definition: &Value) {
-        let spec = &definition["spec"];
-        let established = is_true(&definition["status"], "Established");
-        let versions = spec["versions"].as_array().into_iter().flatten().filter(|version| version["served"] == true);
-        let now: BTreeSet<GroupVersion> = versions
-            .filter(|_| established)
-            .map(|version| (text(&spec["group"]).to_owned(), text(&version["name"]).to_owned()))
-            .collect();
-        self.replace(name, now);
+    pub fn seen(&self, name: &str, definition: &Definition) {
+        let spec = &definition.spec;
+        let versions: &[Version] = if is_true(status_of(definition), "Established") { &spec.versions } else { &[] };
+        let served = versions.iter().filter(|version| version.served);
+        self.replace(name, served.map(|version| (spec.group.clone(), version.name.clone())).collect());
     }
 
     pub fn gone(&self, name: &str) {
