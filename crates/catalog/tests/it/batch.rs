@@ -88,12 +88,15 @@ pub fn run(what: &str, default: u64, judge: impl Fn(&mut StdRng) -> Verdict + Sy
 
 /// Asks opm until it says what we say, or often enough.
 pub fn ask<T: PartialEq>(mut command: impl FnMut() -> Command, ours: &T, read: impl Fn(Output) -> T) -> T {
-    let mut theirs = read(command().output().unwrap());
+    // opm leaves an empty cache of images behind whenever it runs.
+    let temporary = tempfile::tempdir().unwrap();
+    let mut asked = || read(command().env("TMPDIR", temporary.path()).output().unwrap());
+    let mut theirs = asked();
     for _ in 0..RANDOM_ORDERS {
         if &theirs == ours {
             break;
         }
-        theirs = read(command().output().unwrap());
+        theirs = asked();
     }
     theirs
 }
