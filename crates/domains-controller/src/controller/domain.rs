@@ -76,11 +76,16 @@ impl Context {
         }
         self.challenge(&mut after, &subject.name, &spec.verification, rescan, now);
         let mut notices = Vec::new();
-        if next.dns_due(now) {
+        if next.registry_again_due(now)
+            && let Some(until) = self.toolbox.registrations().later(&subject.registered)
+        {
+            next.registry_busy(&subject.registered, until, now);
+        }
+        if next.dns_due(now) || next.registry_again_due(now) {
             let (scan, asked) = self.scan(&subject, &after, next.registration_due(now)).await;
             next.looked(&scan, asked, &subject.registered, timing::Claim::of(after.verification.as_ref(), now));
             notices.extend(take_scan(&mut after, &scan, spec.auto_renewal));
-            after.next_check = Some(next.dns());
+            after.next_check = Some(next.look());
             // A registration that changed hands ends the proof: the old record must not bring it back.
             self.challenge(&mut after, &subject.name, &spec.verification, false, self.now());
             let surveys = self.surveys(&spec.records, &subject.registered).await;

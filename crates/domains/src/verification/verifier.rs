@@ -48,11 +48,10 @@ impl Verifier {
             // Whatever is there proves nothing any more, so nobody is asked.
             return decide(challenge, &[], now);
         }
-        let questions = self.vantage_points.iter().flat_map(|from| Place::REAL.map(|place| (from, place)));
         let zone = challenge.domain.clone();
-        let here = join_all(questions.map(|(from, place)| self.look(challenge, from, place, &zone)));
-        let (mut looks, there) = join(here, looks_from(remote, challenge)).await;
-        looks.extend(there);
+        let here = self.vantage_points.iter().map(|from| self.look(challenge, from, &Place::REAL, &zone));
+        let (here, there) = join(join_all(here), looks_from(remote, challenge)).await;
+        let mut looks: Vec<Look> = here.into_iter().flatten().chain(there).collect();
         let verdict = decide(challenge, &looks, self.clock.now());
         if verdict.outcome != Outcome::Pending {
             return verdict;
@@ -60,8 +59,7 @@ impl Verifier {
         // What the form appended is the zone, which may be above the domain that is proved.
         let zone = looks.iter().find_map(|look| look.seen.as_ref().ok()).map_or(zone, |survey| survey.zone.clone());
         if let Some(from) = self.vantage_points.first() {
-            let mistaken = Place::MISTAKEN.map(|place| self.look(challenge, from, place, &zone));
-            looks.extend(join_all(mistaken).await);
+            looks.extend(self.look(challenge, from, &Place::MISTAKEN, &zone).await);
         }
         let mut verdict = decide(challenge, &looks, self.clock.now());
         if let Some((http, visits)) = &self.http {
@@ -78,12 +76,18 @@ impl Verifier {
         verdict
     }
 
-    async fn look(&self, challenge: &Challenge, from: &VantagePoint, place: Place, zone: &DomainName) -> Look {
-        let seen = match place.name(challenge, zone) {
-            Some(name) => self.authorities.survey(from, &name, RecordKind::Txt).await,
+    /// Looks at several places in one go.
+    async fn look(&self, challenge: &Challenge, from: &VantagePoint, places: &[Place], zone: &DomainName) -> Vec<Look> {
+        let names = places.iter().map(|place| place.name(challenge, zone));
+        let questions: Vec<_> = names.clone().flatten().map(|name| (name, RecordKind::Txt)).collect();
+        let mut surveys = self.authorities.seek(from, &questions).await.into_iter();
+        let seen = names.map(|name| match name {
+            Some(_) => surveys.next().unwrap_or_else(|| Err("it was not asked".to_owned())),
             None => Err("the name would be too long".to_owned()),
-        };
-        Look { vantage_point: from.name.clone(), place, seen }
+        });
+        let vantage_point = &from.name;
+        let looks = places.iter().zip(seen);
+        looks.map(|(place, seen)| Look { vantage_point: vantage_point.clone(), place: *place, seen }).collect()
     }
 }
 
