@@ -11,7 +11,7 @@ use bailiwick_domains::registration::{Concern, Registration};
 use bailiwick_domains::scan::Scan;
 use bailiwick_domains::verification::challenge::system_random;
 use bailiwick_domains::verification::decision::Outcome as Proof;
-use bailiwick_domains::verification::{Challenge, Method, Scope, Verdict};
+use bailiwick_domains::verification::{Challenge, Scope, Verdict};
 use futures::future::join_all;
 use jiff::Timestamp;
 use kube::api::{DynamicObject, PostParams};
@@ -194,9 +194,7 @@ impl Context {
         // The token's life is for new proofs alone.
         let challenge = &if holds { verification.challenge.of_held_proof() } else { verification.challenge.clone() };
         let mut verdict = self.toolbox.verify(challenge).await;
-        // A file on the site is called from here alone.
-        let by_file = verdict.outcome == Proof::Verified(Method::HttpFile);
-        if matches!(verdict.outcome, Proof::Verified(_)) != holds && !by_file {
+        if matches!(verdict.outcome, Proof::Verified(_)) != holds {
             let witnesses = self.agents.witnesses();
             if !witnesses.is_empty() {
                 let remote: &dyn RemotePlaces = &witnesses;

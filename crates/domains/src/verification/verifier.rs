@@ -4,15 +4,19 @@
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
+use rand::seq::SliceRandom;
 
-use super::decision::{Finding, Look, Outcome, Place, Verdict, decide};
-use super::site::SiteEvidence;
-use super::{Challenge, Method, Visits, site};
+use super::decision::{Look, Outcome, Place, Verdict, decide};
+use super::visitors::{Visitor, take_visits};
+use super::{Challenge, Visits};
 use crate::authority::{Authorities, RecordKind};
 use crate::https::HttpClient;
 use crate::name::DomainName;
 use crate::probe::{NoRemotePlaces, ProbeAnswer, ProbeQuestion, RemotePlaces};
 use crate::seams::{Clock, VantagePoint};
+
+/// Other places that read a file for one look: each is a visit to a site that whoever claims its name has chosen.
+const VISITORS_MAX: usize = 8;
 
 /// Looks for proofs.
 #[derive(Clone)]
@@ -63,15 +67,10 @@ impl Verifier {
         }
         let mut verdict = decide(challenge, &looks, self.clock.now());
         if let Some((http, visits)) = &self.http {
-            let (host, token) = (challenge.domain.as_str(), challenge.token.as_str());
-            let said = visits.visit(host, token, &*self.clock, site::look(http, challenge)).await;
-            let site = said.unwrap_or_else(|| SiteEvidence::not_asked(challenge));
-            if site.file == site::File::Present {
-                verdict.outcome = Outcome::Verified(Method::HttpFile);
-                verdict.findings = vec![Finding::OnSite { url: site.url.clone() }];
-            }
-            verdict.findings.extend(site.problem.clone().map(|problem| Finding::Site { problem }));
-            verdict.evidence.site = Some(site);
+            let own = visits.look(http, challenge, &*self.clock);
+            let (site, others) = join(own, visitors_from(remote, challenge)).await;
+            let here = self.vantage_points.first().map_or_else(VantagePoint::here, VantagePoint::clone);
+            take_visits(&mut verdict, Visitor { vantage_point: here.name, told: Ok(site) }, others);
         }
         verdict
     }
@@ -108,6 +107,27 @@ async fn looks_from(remote: &dyn RemotePlaces, challenge: &Challenge) -> Vec<Loo
         }
     }
     looks
+}
+
+/// What the site says to other machines; to some of them, where there are many, and nobody can tell beforehand to which.
+async fn visitors_from(remote: &dyn RemotePlaces, challenge: &Challenge) -> Vec<Visitor> {
+    let mut places = remote.present();
+    places.shuffle(&mut rand::rng());
+    places.truncate(VISITORS_MAX);
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let Challenge { domain, brand, token, .. } = challenge.clone();
+    let question = [ProbeQuestion::File { name: domain, brand, token }];
+    let answered = remote.ask_those(&places, &question).await.into_iter().map(|one| {
+        let told = match one.answers.map(|answers| answers.into_iter().next()) {
+            Ok(Some(ProbeAnswer::File { site })) => Ok(site),
+            Ok(Some(ProbeAnswer::Problem { reason })) | Err(reason) => Err(reason),
+            Ok(_) => Err("it did not answer this question".to_owned()),
+        };
+        Visitor { vantage_point: one.place, told }
+    });
+    answered.collect()
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bailiwick_domains::check::{self, Check};
 use bailiwick_domains::name::DomainName;
-use bailiwick_domains::probe::NoRemotePlaces;
+use bailiwick_domains::probe::{self, NoRemotePlaces, ProbeAnswer, ProbeQuestion};
 use bailiwick_domains::report::{Style, verification};
-use bailiwick_domains::seams::SystemClock;
+use bailiwick_domains::seams::{SystemClock, VantagePoint};
 use bailiwick_domains::verification::decision::Outcome;
 use bailiwick_domains::verification::site::File;
 use bailiwick_domains::verification::{Challenge, Method, Scope, Verdict, Verifier};
@@ -273,7 +273,14 @@ async fn a_site_at_a_private_address_is_not_called(world: &World) -> Result<()> 
     world.bed.edit_zone("claims.com", CLAIM, address)?;
     let challenge = challenge("private-site.claims.com")?;
     let verdict = world.toolbox()?.verify(&challenge).await;
+    // Nor by an agent, which has the same guard wherever it is.
+    let (name, token) = (challenge.domain.clone(), challenge.token.clone());
+    let question = ProbeQuestion::File { name, brand: challenge.brand.clone(), token };
+    let asked = probe::answer(&world.toolbox()?, &VantagePoint::here(), &[question]).await;
     world.bed.edit_zone("claims.com", address, CLAIM)?;
+    let [ProbeAnswer::File { site }] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((site.file, site.status), (File::Unchecked, None));
+    tells(site.problem.as_deref().unwrap_or_default(), "leads to 10.0.0.1, which is private and is not called");
     tells(
         &verification::verdict(&challenge, &verdict, Style::Plain),
         "private-site.claims.com leads to 10.0.0.1, which is private and is not called",
