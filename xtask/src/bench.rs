@@ -84,6 +84,9 @@ pub struct Args {
     /// ten minutes each.
     #[arg(long, default_value_t = 20)]
     pub domains_seconds: u64,
+    /// With --domains: what of it
+    #[arg(long, value_enum, default_value_t, requires = "domains")]
+    pub domains_part: domains::Part,
 }
 
 /// One thing measured on both servers.
@@ -191,7 +194,7 @@ pub fn run(args: &Args) -> Result<()> {
         None => build_release()?,
     };
     if args.domains {
-        return domains::run(&binary, args.domains_seconds);
+        return domains::run(&binary, args.domains_seconds, args.domains_part);
     }
     if args.catalog {
         return catalog::run(&binary, args.rounds, args.without_peer);

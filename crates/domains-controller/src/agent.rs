@@ -5,9 +5,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_domains::authority::Surveyor;
 use bailiwick_domains::probe::{self, ProbeQuestion};
-use bailiwick_domains::seams::{Clock, Net, Roots, SystemClock, VantagePoint};
+use bailiwick_domains::seams::{Net, Roots, SystemClock, VantagePoint};
+use bailiwick_domains::toolbox::Toolbox;
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -69,7 +69,7 @@ struct Agent {
     options: AgentOptions,
     /// Tells this process apart from another one of the same name.
     identity: String,
-    surveyor: Arc<Surveyor>,
+    toolbox: Arc<Toolbox>,
 }
 
 impl Agent {
@@ -87,12 +87,11 @@ impl Agent {
         }
         let from = VantagePoint { name: options.name.clone(), ..options.from.clone() };
         let roots = Arc::new(Roots { vantage_points: vec![from.clone()], ..options.roots.clone() });
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let surveyor = Arc::new(Surveyor::new(&Net::from(from.clone()), &clock, &roots));
-        let asking = surveyor.clone();
+        let toolbox = Arc::new(Toolbox::new(&Net::from(from.clone()), Arc::new(SystemClock), &roots)?);
+        let asking = toolbox.surveyor().clone();
         options.metrics.count_questions(move || asking.questions_asked());
         let identity = format!("{}_{:08x}", options.name, rand::random::<u32>());
-        Ok(Self { client, options: AgentOptions { from, ..options }, identity, surveyor })
+        Ok(Self { client, options: AgentOptions { from, ..options }, identity, toolbox })
     }
 
     async fn live(&self) -> Result<(), Error> {
@@ -219,9 +218,9 @@ impl Agent {
                     while at_work.len() >= CONCURRENT_PROBES {
                         at_work.join_next().await;
                     }
-                    let (surveyor, from, api) = (self.surveyor.clone(), self.options.from.clone(), api.clone());
+                    let (toolbox, from, api) = (self.toolbox.clone(), self.options.from.clone(), api.clone());
                     let work = self.options.metrics.clone().begin();
-                    at_work.spawn(async move { answer(&surveyor, &from, &api, &probe, work).await });
+                    at_work.spawn(async move { answer(&toolbox, &from, &api, &probe, work).await });
                 }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "work cannot be watched"),
@@ -291,7 +290,7 @@ fn is_open(probe: &DynamicObject) -> bool {
 }
 
 async fn answer(
-    surveyor: &Arc<Surveyor>,
+    toolbox: &Toolbox,
     from: &VantagePoint,
     api: &Api<DynamicObject>,
     probe: &DynamicObject,
@@ -303,7 +302,7 @@ async fn answer(
         Ok(questions) => questions,
         Err(error) => return tracing::warn!(%error, probe = probe.name_any(), "work cannot be read"),
     };
-    let answers = probe::answer(surveyor, from, &questions).await;
+    let answers = probe::answer(toolbox, from, &questions).await;
     let evidence = match serde_json::to_string(&answers) {
         Ok(evidence) => evidence,
         Err(error) => return tracing::warn!(%error, probe = probe.name_any(), "evidence cannot be written"),

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::definition::TTL_DEFAULT_SECONDS;
 use crate::judge::Notice;
 use crate::status::{Announcement, Condition, Trouble};
-use crate::troubles::{Difference, SEPARATOR, texts};
+use crate::troubles::{Difference, texts};
 
 /// The condition of a check.
 const CONDITION: &str = "Healthy";
@@ -83,6 +83,11 @@ pub(crate) struct CheckStatus {
     /// How it stood when that was last known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stands: Option<Stands>,
+    /// The same two of the services behind a plan's names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unserved: Vec<Trouble>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serves: Option<Stands>,
     /// When what is waited for was said to be over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forecast: Option<Timestamp>,
@@ -149,31 +154,41 @@ impl CheckStatus {
         self.set(CONDITION, status, reason, message, now);
     }
 
-    /// Takes what was seen of the services behind a plan's names, and says what to tell of it.
+    /// Takes what was seen of the services behind a plan's names, and says what to tell of it. What could not be seen, and a
+    /// place that is away, neither mends nor breaks anything.
     fn take_served(&mut self, served: Option<&Outlook>, subject: &str, now: Timestamp) -> Option<Notice> {
-        let before = self.conditions.iter().find(|condition| condition.kind == SERVED);
-        let (was, since) = before.map_or((String::new(), now), |one| (one.status.clone(), one.last_transition_time));
         let Some(served) = served else {
             self.conditions.retain(|condition| condition.kind != SERVED);
+            (self.unserved, self.serves) = (Vec::new(), None);
             return None;
         };
-        let told = served.points.iter().map(|point| point.text.as_str()).collect::<Vec<_>>().join(SEPARATOR);
+        let since = self.conditions.iter().find(|condition| condition.kind == SERVED && condition.status == "True");
+        let since = since.map(|condition| format!("; it was served since {}", condition.last_transition_time));
+        let found = served.points.iter().take(TROUBLES_MAX).cloned();
+        let found = found.map(|Point { topic, concern, text }| (topic, concern, text));
+        let unseen = |topic: &str| served.unseen.iter().chain(&served.away).any(|unseen| unseen == topic);
+        self.unserved = Difference::of(std::mem::take(&mut self.unserved), found, unseen, now).now;
+        self.unserved.truncate(TROUBLES_MAX);
+        let told = texts(&self.unserved);
         let notice = |concern, reason: &str, note: String| Some(Notice { concern, reason: reason.to_owned(), note });
-        match (served.points.is_empty(), served.unseen.is_empty()) {
+        let before = self.serves;
+        match (self.unserved.is_empty(), served.unseen.is_empty()) {
             (false, _) => {
+                self.serves = Some(Stands::Ill);
                 self.set(SERVED, "False", "NotServed", told.clone(), now);
-                let note = format!("{subject}: {told}; it was served since {since}");
-                if was == "True" { notice(Concern::Warning, "ServiceFailing", note) } else { None }
+                let note = format!("{subject}: {told}{}", since.unwrap_or_default());
+                if before == Some(Stands::Well) { notice(Concern::Warning, "ServiceFailing", note) } else { None }
             }
             (true, false) => {
                 self.set(SERVED, "Unknown", "NotObserved", "no place could look".to_owned(), now);
                 None
             }
             (true, true) => {
+                self.serves = Some(Stands::Well);
                 let message = "visitors are served, from every place that was asked".to_owned();
                 self.set(SERVED, "True", "Served", message.clone(), now);
                 let note = format!("{subject}: {message}");
-                if was == "False" { notice(Concern::None, "ServiceRestored", note) } else { None }
+                if before == Some(Stands::Ill) { notice(Concern::None, "ServiceRestored", note) } else { None }
             }
         }
     }

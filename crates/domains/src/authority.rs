@@ -5,7 +5,7 @@ mod surveyor;
 
 use std::net::IpAddr;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
@@ -226,6 +226,16 @@ pub trait Authorities: Send + Sync {
         name: &'a DomainName,
         kind: RecordKind,
     ) -> BoxFuture<'a, Result<Survey, String>>;
+
+    /// The same about several names for somebody who waits and has it looked at again and again: the way to a zone is asked
+    /// once for all questions about it, with what other looks have learnt about registries and nameservers.
+    fn seek<'a>(
+        &'a self,
+        from: &'a VantagePoint,
+        questions: &'a [(DomainName, RecordKind)],
+    ) -> BoxFuture<'a, Vec<Result<Survey, String>>> {
+        Box::pin(join_all(questions.iter().map(|(name, kind)| self.survey(from, name, *kind))))
+    }
 
     /// Asks every server of a domain for its NS records and keeps what shows how they do.
     fn examine<'a>(

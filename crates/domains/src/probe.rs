@@ -2,17 +2,20 @@
 //! and what is believed of it. Evidence comes from another machine, so its size and its subject are checked before it counts.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 
-use crate::authority::{Authorities, RecordKind, Said, Survey, Surveyor};
+use crate::authority::{Authorities, RecordKind, Said, Survey};
 use crate::endpoint::{self, Endpoint, places::ADDRESSES_MAX};
 use crate::name::DomainName;
 use crate::quote::quote;
 use crate::report::fqdn::{self, PlaceReport};
 use crate::seams::VantagePoint;
+use crate::toolbox::Toolbox;
+use crate::verification::site::SiteEvidence;
+use crate::verification::{Challenge, Scope};
 use crate::wire::{Question, RecordType, parse_name, type_text};
 
 /// Questions in one piece of work: a verification has two, an analysis one for each type.
@@ -23,6 +26,8 @@ pub const EVIDENCE_BYTES_MAX: usize = 128 * 1024;
 const SERVERS_MAX: usize = 64;
 /// Records of one answer.
 const RECORDS_MAX: usize = 512;
+/// How long a site has to show its file: whoever asks waits a second longer than this.
+const FILE_PATIENCE: Duration = Duration::from_secs(4);
 /// Names of a certificate that evidence has: sixteen certificates with as many stay below what is taken.
 const CERTIFICATE_NAMES_MAX: usize = 16;
 
@@ -37,6 +42,8 @@ pub enum ProbeQuestion {
     /// What is behind addresses for whoever wants the name: certificate and service. Addresses that are not public are not
     /// called, whoever asks for it.
     Call { name: DomainName, addresses: Vec<IpAddr> },
+    /// What the site of the name says of the file that proves a token: that file and no other, at public addresses alone.
+    File { name: DomainName, brand: String, token: String },
 }
 
 /// What was found out.
@@ -51,6 +58,9 @@ pub enum ProbeAnswer {
     },
     Call {
         endpoints: Vec<Endpoint>,
+    },
+    File {
+        site: SiteEvidence,
     },
     /// Nothing, and why.
     Problem {
@@ -114,9 +124,9 @@ impl RemotePlaces for NoRemotePlaces {
     }
 }
 
-/// Answers questions from the first vantage point of `surveyor`: what an agent does.
-pub async fn answer(surveyor: &Arc<Surveyor>, from: &VantagePoint, questions: &[ProbeQuestion]) -> Vec<ProbeAnswer> {
-    let asked = questions.iter().take(QUESTIONS_MAX).map(|question| answer_one(surveyor, from, question));
+/// Answers questions from a vantage point of `toolbox`: what an agent does.
+pub async fn answer(toolbox: &Toolbox, from: &VantagePoint, questions: &[ProbeQuestion]) -> Vec<ProbeAnswer> {
+    let asked = questions.iter().take(QUESTIONS_MAX).map(|question| answer_one(toolbox, from, question));
     let mut answers = join_all(asked).await;
     // A zone may be made so that its evidence is larger than what is taken: then the largest is told in words.
     while serde_json::to_vec(&answers).map_or(0, |bytes| bytes.len()) > EVIDENCE_BYTES_MAX {
@@ -127,7 +137,8 @@ pub async fn answer(surveyor: &Arc<Surveyor>, from: &VantagePoint, questions: &[
     answers
 }
 
-async fn answer_one(surveyor: &Surveyor, from: &VantagePoint, question: &ProbeQuestion) -> ProbeAnswer {
+async fn answer_one(toolbox: &Toolbox, from: &VantagePoint, question: &ProbeQuestion) -> ProbeAnswer {
+    let surveyor = toolbox.surveyor();
     match question {
         ProbeQuestion::Survey { name, record } => match surveyor.survey(from, name, *record).await {
             Ok(survey) => ProbeAnswer::Survey { survey },
@@ -153,6 +164,20 @@ async fn answer_one(surveyor: &Surveyor, from: &VantagePoint, question: &ProbeQu
                 certificate.names.truncate(CERTIFICATE_NAMES_MAX);
             }
             ProbeAnswer::Call { endpoints }
+        }
+        ProbeQuestion::File { name, brand, token } => {
+            // Made anew, so that nothing but the path of a proof on a domain's own site can be asked for.
+            let now = toolbox.clock().now();
+            let challenge = match Challenge::new(name, Scope::Domain, brand, now, &mut |_| ()) {
+                Ok(challenge) => challenge.with_token(token),
+                Err(error) => return ProbeAnswer::Problem { reason: error.to_string() },
+            };
+            match tokio::time::timeout(FILE_PATIENCE, toolbox.look_for_file(&challenge)).await {
+                Ok(site) => ProbeAnswer::File { site },
+                Err(_) => ProbeAnswer::Problem {
+                    reason: format!("the site of {name} did not answer within {} seconds", FILE_PATIENCE.as_secs()),
+                },
+            }
         }
     }
 }
@@ -191,6 +216,7 @@ pub fn believe(place: &str, questions: &[ProbeQuestion], bytes: &[u8]) -> Result
             ProbeAnswer::Survey { survey } => place.clone_into(&mut survey.vantage_point),
             ProbeAnswer::Look { place: seen } => place.clone_into(&mut seen.place),
             ProbeAnswer::Call { endpoints } => endpoints.iter_mut().for_each(shorten),
+            ProbeAnswer::File { site } => site.shorten(),
             ProbeAnswer::Problem { .. } => {}
         }
     }
@@ -230,6 +256,7 @@ fn fits(question: &ProbeQuestion, answer: &ProbeAnswer) -> bool {
             let called = addresses.iter().take(ADDRESSES_MAX);
             endpoints.iter().map(|endpoint| &endpoint.address).eq(called)
         }
+        (ProbeQuestion::File { name, .. }, ProbeAnswer::File { site }) => site.is_about(name),
         _ => false,
     }
 }
@@ -237,6 +264,7 @@ fn fits(question: &ProbeQuestion, answer: &ProbeAnswer) -> bool {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::sync::Arc;
 
     use serde_json::json;
 
@@ -306,6 +334,21 @@ mod tests {
         assert!(believe("fra", &asked, br#"[{"kind": "call", "endpoints": []}]"#).is_err());
     }
 
+    #[test]
+    fn a_file_is_believed_of_the_domain_that_was_asked_for_alone() {
+        let asked = [ProbeQuestion::File { name: name("example.com"), brand: "bailiwick".into(), token: "t".into() }];
+        let said = |url: &str, status: u16| {
+            let told = json!([{"kind": "file", "site": {"url": url, "status": status, "file": "present"}}]).to_string();
+            believe("fra", &asked, told.as_bytes())
+        };
+        assert!(said("https://www.example.com/f", 200).is_ok());
+        assert!(said("https://example.com.evil.example/f", 200).is_err(), "another site");
+        assert!(said("https://example.com/f", 404).is_err(), "a file that is there comes with status 200");
+        let long = format!("http://example.com/{}", "x".repeat(4_000));
+        let answers = said(&long, 200).expect("evidence");
+        assert!(matches!(&answers[..], [ProbeAnswer::File { site }] if site.url.len() <= 1_024));
+    }
+
     /// An agent is told what to call by a service elsewhere: what is in its own network is not called all the same.
     #[tokio::test]
     async fn an_agent_calls_nobody_in_its_own_network() {
@@ -320,9 +363,9 @@ mod tests {
         // Were the guard to fail, the way to the first one would be open.
         let routes = [(SocketAddr::new(addresses[0], 443), listener.local_addr().expect("its address"))];
         let net = Net::from(from.clone()).with_routes(routes.into());
-        let surveyor = Arc::new(Surveyor::new(&net, &clock, &roots));
+        let toolbox = Toolbox::new(&net, clock, &roots).expect("tools");
         let question = ProbeQuestion::Call { name: name("example.com"), addresses: addresses.clone() };
-        let answers = answer(&surveyor, &from, &[question]).await;
+        let answers = answer(&toolbox, &from, &[question]).await;
         let [ProbeAnswer::Call { endpoints }] = &answers[..] else { panic!("{answers:?}") };
         assert_eq!(endpoints.len(), addresses.len());
         for endpoint in endpoints {

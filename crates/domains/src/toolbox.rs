@@ -23,6 +23,7 @@ use crate::report::trace::TraceReport;
 use crate::resolve::{Run, Thoroughness};
 use crate::scan::{Scan, Scanner};
 use crate::seams::{Clock, Net, Roots, VantagePoint};
+use crate::verification::site::SiteEvidence;
 use crate::verification::{Challenge, Verdict, Verifier, Visits};
 
 /// Where a zone says nothing, what RFC 2308 calls sensible: an hour.
@@ -109,6 +110,11 @@ impl Toolbox {
     pub async fn verify_from(&self, challenge: &Challenge, remote: &dyn RemotePlaces) -> Verdict {
         let verifier = Verifier::new(self.surveyor.clone(), self.clock.clone(), self.vantage_points.clone());
         verifier.with_site(self.http.clone(), self.visits.clone()).verify_from(challenge, remote).await
+    }
+
+    /// What the site says to this machine of the file that proves a challenge.
+    pub async fn look_for_file(&self, challenge: &Challenge) -> SiteEvidence {
+        self.visits.look(&self.http, challenge, &*self.clock).await
     }
 
     /// What every server has of a type at a name, from the first vantage point.

@@ -11,6 +11,7 @@ pub mod site;
 pub mod slip;
 pub mod standing;
 pub mod verifier;
+mod visitors;
 pub mod visits;
 
 pub use challenge::{Challenge, Method, Scope, system_random};

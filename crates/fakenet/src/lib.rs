@@ -135,6 +135,11 @@ impl Bed {
         self.sites.put(host, path, body);
     }
 
+    /// Has a site show such files to everybody but the place with this address; to everybody again without one.
+    pub fn hide_files_on_site(&self, host: &str, from: Option<std::net::IpAddr>) {
+        self.sites.hide(host, from);
+    }
+
     /// Questions that reached the server of `victim.com`, which attackers name as theirs.
     pub fn victim_questions(&self) -> u64 {
         self.hostile.victim_questions()

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -25,6 +25,8 @@ const IDLE: Duration = Duration::from_secs(5);
 pub(crate) struct Request {
     pub(crate) host: String,
     pub(crate) path: String,
+    /// Who asks.
+    pub(crate) visitor: Option<IpAddr>,
 }
 
 /// What it answers.
@@ -45,17 +47,36 @@ type Handler = Arc<dyn Fn(&Request) -> Response + Send + Sync>;
 
 /// Files that owners put on their sites since the bed came up, by host and path.
 #[derive(Clone, Default)]
-pub(crate) struct Sites(Arc<Mutex<HashMap<(String, String), String>>>);
+pub(crate) struct Sites(Arc<Mutex<Files>>);
+
+#[derive(Default)]
+struct Files {
+    put: HashMap<(String, String), String>,
+    /// Sites that show such files to everybody but one place.
+    hidden: HashMap<String, IpAddr>,
+}
 
 impl Sites {
     pub(crate) fn put(&self, host: &str, path: &str, body: &str) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        files.insert((host.to_owned(), path.to_owned()), body.to_owned());
+        self.files().put.insert((host.to_owned(), path.to_owned()), body.to_owned());
+    }
+
+    pub(crate) fn hide(&self, host: &str, from: Option<IpAddr>) {
+        let mut files = self.files();
+        match from {
+            Some(visitor) => files.hidden.insert(host.to_owned(), visitor),
+            None => files.hidden.remove(host),
+        };
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn file(&self, request: &Request) -> Option<String> {
-        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        files.get(&(request.host.clone(), request.path.clone())).cloned()
+        let files = self.files();
+        let is_hidden = request.visitor.is_some() && files.hidden.get(&request.host).copied() == request.visitor;
+        files.put.get(&(request.host.clone(), request.path.clone())).filter(|_| !is_hidden).cloned()
     }
 }
 
@@ -133,12 +154,13 @@ pub(crate) fn serve(address: SocketAddr, tls: Option<Arc<rustls::ServerConfig>>,
 
 fn answer(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>, handler: &Handler) -> Result<()> {
     stream.set_read_timeout(Some(IDLE))?;
+    let visitor = stream.peer_addr().ok().map(|visitor| visitor.ip());
     match tls {
-        None => converse(stream, handler),
+        None => converse(stream, visitor, handler),
         Some(config) => {
             let connection = rustls::ServerConnection::new(config)?;
             let mut stream = rustls::StreamOwned::new(connection, stream);
-            converse(&mut stream, handler)?;
+            converse(&mut stream, visitor, handler)?;
             stream.conn.send_close_notify();
             stream.flush()?;
             Ok(())
@@ -146,7 +168,7 @@ fn answer(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>, handler: &H
     }
 }
 
-fn converse(mut stream: impl Read + Write, handler: &Handler) -> Result<()> {
+fn converse(mut stream: impl Read + Write, visitor: Option<IpAddr>, handler: &Handler) -> Result<()> {
     let mut reader = BufReader::new((&mut stream).take(MAX_HEAD_BYTES));
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -164,7 +186,7 @@ fn converse(mut stream: impl Read + Write, handler: &Handler) -> Result<()> {
         }
     }
     drop(reader);
-    let response = handler(&Request { host, path });
+    let response = handler(&Request { host, path, visitor });
     let mut head =
         format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\nconnection: close\r\n", response.status, response.body.len());
     for (name, value) in &response.headers {

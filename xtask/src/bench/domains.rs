@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bailiwick_fakenet::{Bed, Crowd, Programs, namespace};
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::conformance::servers;
@@ -24,7 +25,7 @@ const SIGNED_ONE_IN: usize = 20;
 /// Domains for each second of the measurement, so that a short one does not spend its time on setting up.
 const DOMAINS_PER_SECOND: usize = 40;
 const DOMAINS_MAX: usize = 20_000;
-const DOMAINS_MIN: usize = 400;
+const DOMAINS_MIN: usize = objects::BATCH;
 /// The names that are analysed: healthy ones, and the faults that people meet.
 const ANALYSED: &[&str] = &[
     "www.good.com",
@@ -58,21 +59,36 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(60);
 /// The zone in which proofs are created, with the line of its file that makes room for them.
 const PROVED: (&str, &str) = ("claims.com", "@ IN TXT \"bailiwick-verification=abc\"");
 
+/// What is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    #[default]
+    All,
+    /// The engine by itself.
+    Engine,
+    /// The real program with its controller: proofs, and the whole path through objects.
+    Objects,
+}
+
 /// Builds what is needed, and measures inside the namespace.
-pub fn run(binary: &Path, seconds: u64) -> Result<()> {
+pub fn run(binary: &Path, seconds: u64, part: Part) -> Result<()> {
     if namespace::is_inside() {
-        return inside(binary, seconds);
+        return inside(binary, seconds, part);
     }
     if let Some(reason) = bailiwick_fakenet::missing() {
         bail!("the fake internet cannot be brought up: {reason}");
     }
-    let built = Command::new(super::cargo())
-        .current_dir(repository_root())
-        .args(["build", "--release", "--locked", "-p", "bailiwick-domains", "--example", "load"])
-        .status()?;
-    ensure!(built.success(), "the load does not build");
+    if part != Part::Objects {
+        let built = Command::new(super::cargo())
+            .current_dir(repository_root())
+            .args(["build", "--release", "--locked", "-p", "bailiwick-domains", "--example", "load"])
+            .status()?;
+        ensure!(built.success(), "the load does not build");
+    }
     let mut command = namespace::command(std::env::current_exe()?);
-    command.args(["bench", "--domains", "--domains-seconds", &seconds.to_string(), "--bailiwick"]).arg(binary);
+    let part = part.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    command.args(["bench", "--domains", "--domains-part", &part, "--domains-seconds", &seconds.to_string()]);
+    command.arg("--bailiwick").arg(binary);
     // Only returns when it fails.
     Err(command.exec()).context("running unshare")
 }
@@ -112,7 +128,7 @@ fn last_core() -> String {
     (cores - 1).to_string()
 }
 
-fn inside(binary: &Path, seconds: u64) -> Result<()> {
+fn inside(binary: &Path, seconds: u64, part: Part) -> Result<()> {
     let wanted = usize::try_from(seconds).unwrap_or(usize::MAX).saturating_mul(DOMAINS_PER_SECOND);
     let domains = wanted.clamp(DOMAINS_MIN, DOMAINS_MAX);
     let crowd = Crowd { domains, signed: domains / SIGNED_ONE_IN };
@@ -125,11 +141,16 @@ fn inside(binary: &Path, seconds: u64) -> Result<()> {
     println!("{domains} domains, {} of them signed, are up after {:.1} s", crowd.signed, begin.elapsed().as_secs_f64());
     let roots = scene.bed.roots_file().display().to_string();
     println!("\n| what | figure | measured | wanted |\n|---|---|---:|---:|");
-    watch(&scene, crowd, &roots, seconds)?;
-    let short = seconds.clamp(2, 10);
-    analyses(&scene, &roots, short)?;
-    questions(&scene, &roots, short)?;
-    through_the_controller(&scene, crowd, binary, seconds)
+    if part != Part::Objects {
+        watch(&scene, crowd, &roots, seconds)?;
+        let short = seconds.clamp(2, 10);
+        analyses(&scene, &roots, short)?;
+        questions(&scene, &roots, short)?;
+    }
+    if part != Part::Engine {
+        through_the_controller(&scene, crowd, binary, seconds)?;
+    }
+    Ok(())
 }
 
 fn row(what: &str, figure: &str, value: impl std::fmt::Display, wanted: &str) {
@@ -223,7 +244,7 @@ fn children_cpu_seconds() -> f64 {
 fn through_the_controller(scene: &Scene, crowd: Crowd, binary: &Path, seconds: u64) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let wrapper = scene.work.path().join("bailiwick");
-    let roots = scene.bed.roots_file();
+    let roots = from_one_place(scene)?;
     let script = format!("#!/bin/sh\nBAILIWICK_DNS_ROOTS={} exec {} \"$@\"\n", roots.display(), binary.display());
     std::fs::write(&wrapper, script)?;
     std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755))?;
@@ -242,6 +263,16 @@ fn through_the_controller(scene: &Scene, crowd: Crowd, binary: &Path, seconds: u
     row(&what, "median s until verified", format!("{:.2}", took.get(took.len() / 2).copied().unwrap_or_default()), "");
     row(&what, "slowest s until verified", format!("{:.2}", took.last().copied().unwrap_or_default()), "5");
     objects::measure(&client, &crowd.names().collect::<Vec<_>>(), seconds)
+}
+
+/// A server has one place of its own, as installed: the fake internet's ten would each be asked from.
+fn from_one_place(scene: &Scene) -> Result<PathBuf> {
+    let mut roots: Value = serde_json::from_slice(&std::fs::read(scene.bed.roots_file())?)?;
+    let first = roots["vantagePoints"].get(0).cloned().context("no places")?;
+    roots["vantagePoints"] = json!([first]);
+    let file = scene.work.path().join("roots.json");
+    std::fs::write(&file, roots.to_string())?;
+    Ok(file)
 }
 
 struct Api {

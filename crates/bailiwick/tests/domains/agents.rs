@@ -24,6 +24,7 @@ pub fn scenarios() -> Vec<Scenario<World>> {
         scenario!(a_certificate_that_one_place_still_has_and_a_place_without_answer_are_told),
         scenario!(an_agent_that_is_gone_is_skipped_and_that_is_said),
         scenario!(a_proof_that_another_place_does_not_see_does_not_count),
+        scenario!(a_file_that_another_place_does_not_see_does_not_count),
         scenario!(an_agent_may_do_its_work_and_nothing_else),
         scenario!(evidence_that_is_not_what_was_asked_for_is_not_taken),
         scenario!(two_agents_cannot_have_one_name),
@@ -274,6 +275,38 @@ async fn a_proof_that_another_place_does_not_see_does_not_count(world: &World) -
     tells(&evidence, "\"vantagePoint\":\"pop-syd1\"");
     tells(&evidence, "\"vantagePoint\":\"fra\"");
     world.domains("split").delete("geo", &kube::api::DeleteParams::default()).await?;
+    Ok(())
+}
+
+/// A site that shows its visitors different things, as one that was taken over in one place does.
+async fn a_file_that_another_place_does_not_see_does_not_count(world: &World) -> Result<()> {
+    world.namespace("filed-there").await?;
+    let _jnb = agent(world, "pop-jnb1", "100.64.8.1").await?;
+    check_until(world, "filed-there", geo(), "pop-jnb1").await?;
+    world.bed.hide_files_on_site("claims.com", Some("100.64.8.1".parse()?));
+    let api = world.domains("filed-there");
+    create(&api, "Domain", "claims", json!({"name": "claims.com"})).await?;
+    let object = until_named(api.clone(), "claims", |object| !text(object, "/status/verification/http/url").is_empty());
+    let object = object.await?;
+    let url = text(&object, "/status/verification/http/url");
+    let path = url.strip_prefix("http://claims.com").context("a file of the domain's own site")?;
+    world.bed.put_on_site("claims.com", path, text(&object, "/status/verification/http/body"));
+    let told =
+        format!("the file at {url} is seen from fra, not from pop-jnb1: the site must be the same for everybody");
+    let object =
+        until_named(api.clone(), "claims", |object| condition(object, "Verified").2.contains("not from pop-jnb1"));
+    let object = object.await?;
+    let (status, _, message) = condition(&object, "Verified");
+    assert_eq!(status, "False");
+    tells(message, &told);
+    tells(message, &format!("pop-jnb1: the file at {url} has something else in it"));
+    world.bed.hide_files_on_site("claims.com", None);
+    let object = until_named(api.clone(), "claims", |object| condition(object, "Verified").0 == "True").await?;
+    tells(condition(&object, "Verified").2, &format!("the file is at {url}, seen from 2 places"));
+    assert_eq!(text(&object, "/status/verification/standing/method"), "httpFile");
+    let elsewhere = object.data.pointer("/status/verification/evidence/sitesElsewhere/0").context("evidence")?;
+    assert_eq!((&elsewhere["vantagePoint"], &elsewhere["file"]), (&json!("pop-jnb1"), &json!("present")));
+    api.delete("claims", &kube::api::DeleteParams::default()).await?;
     Ok(())
 }
 

@@ -64,7 +64,14 @@ fn whether_live_names_are_served_is_a_condition_of_its_own() {
     assert_eq!(plan(&mut status, &failing, 180), [told]);
     assert!(plan(&mut status, &failing, 240).is_empty(), "once");
     assert!(plan(&mut status, &of(unseen("www")), 300).is_empty(), "nobody looked");
+    assert_eq!(served(&status), Some(("False".to_owned(), "NotServed".to_owned())), "so it has not ended");
+    let away = Outlook { away: vec!["www".to_owned()], ..Outlook::default() };
+    assert!(plan(&mut status, &of(away), 310).is_empty(), "nor by the place's going away");
+    assert_eq!(plan(&mut status, &of(Outlook::default()), 320).len(), 1, "mended");
+    assert!(plan(&mut status, &of(unseen("www")), 330).is_empty());
     assert_eq!(served(&status), Some(("Unknown".to_owned(), "NotObserved".to_owned())));
+    let told = "ServiceFailing the Gateway edge: www is wrong";
+    assert_eq!(plan(&mut status, &failing, 340), [told], "whatever could not be seen in between");
     plan(&mut status, &Outlook::default(), 360);
     assert_eq!(served(&status), None, "nothing is served by HTTPS any more");
 }

@@ -11,7 +11,7 @@ use bailiwick_domains::registration::{Concern, Registration};
 use bailiwick_domains::scan::Scan;
 use bailiwick_domains::verification::challenge::system_random;
 use bailiwick_domains::verification::decision::Outcome as Proof;
-use bailiwick_domains::verification::{Challenge, Method, Scope, Verdict};
+use bailiwick_domains::verification::{Challenge, Scope, Verdict};
 use futures::future::join_all;
 use jiff::Timestamp;
 use kube::api::{DynamicObject, PostParams};
@@ -76,11 +76,16 @@ impl Context {
         }
         self.challenge(&mut after, &subject.name, &spec.verification, rescan, now);
         let mut notices = Vec::new();
-        if next.dns_due(now) {
+        if next.registry_again_due(now)
+            && let Some(until) = self.toolbox.registrations().later(&subject.registered)
+        {
+            next.registry_busy(&subject.registered, until, now);
+        }
+        if next.dns_due(now) || next.registry_again_due(now) {
             let (scan, asked) = self.scan(&subject, &after, next.registration_due(now)).await;
             next.looked(&scan, asked, &subject.registered, timing::Claim::of(after.verification.as_ref(), now));
             notices.extend(take_scan(&mut after, &scan, spec.auto_renewal));
-            after.next_check = Some(next.dns());
+            after.next_check = Some(next.look());
             // A registration that changed hands ends the proof: the old record must not bring it back.
             self.challenge(&mut after, &subject.name, &spec.verification, false, self.now());
             let surveys = self.surveys(&spec.records, &subject.registered).await;
@@ -189,9 +194,7 @@ impl Context {
         // The token's life is for new proofs alone.
         let challenge = &if holds { verification.challenge.of_held_proof() } else { verification.challenge.clone() };
         let mut verdict = self.toolbox.verify(challenge).await;
-        // A file on the site is called from here alone.
-        let by_file = verdict.outcome == Proof::Verified(Method::HttpFile);
-        if matches!(verdict.outcome, Proof::Verified(_)) != holds && !by_file {
+        if matches!(verdict.outcome, Proof::Verified(_)) != holds {
             let witnesses = self.agents.witnesses();
             if !witnesses.is_empty() {
                 let remote: &dyn RemotePlaces = &witnesses;

@@ -65,8 +65,9 @@ pub(crate) struct Next {
     dns: Timestamp,
     registration: Timestamp,
     proof: Timestamp,
-    /// How often in a row the registry was too busy.
+    /// How often in a row the registry was too busy, and when it is asked again.
     busy: u32,
+    registry_again: Option<Timestamp>,
     /// The last value of the annotation, and when it was obeyed.
     rescan: Option<String>,
     rescanned: Timestamp,
@@ -122,12 +123,22 @@ impl Next {
         let proof = if at_rest { dns } else { now };
         let rescan = status.observed_rescan.clone();
         let rescanned = after(now, -RESCAN_GAP);
-        Self { dns, registration, proof, busy: 0, rescan, rescanned, awaited: false, records_right: None }
+        Self {
+            dns,
+            registration,
+            proof,
+            busy: 0,
+            registry_again: None,
+            rescan,
+            rescanned,
+            awaited: false,
+            records_right: None,
+        }
     }
 
     /// The look after this one.
-    pub fn dns(&self) -> Timestamp {
-        self.dns
+    pub fn look(&self) -> Timestamp {
+        self.registry_again.map_or(self.dns, |again| again.min(self.dns))
     }
 
     /// Whether somebody is waiting for a proof to be seen.
@@ -183,12 +194,23 @@ impl Next {
         }
         if asked == Asked::Everybody {
             self.registration = after(scan.at, interval(scan.registration.as_ref(), scan.at));
-            self.busy = if scan.registration_later.is_some() { self.busy.saturating_add(1) } else { 0 };
-            if let Some(until) = scan.registration_later {
-                self.registration = again(domain, scan.at, until, self.busy);
-                self.dns = self.dns.min(self.registration);
+            match scan.registration_later {
+                Some(until) => self.registry_busy(domain, until, scan.at),
+                None => (self.busy, self.registry_again) = (0, None),
             }
         }
+    }
+
+    /// The registry is too busy: it is asked later, and DNS is not looked at for that.
+    pub fn registry_busy(&mut self, domain: &DomainName, until: Timestamp, now: Timestamp) {
+        self.busy = self.busy.saturating_add(1);
+        let again = again(domain, now, until, self.busy);
+        (self.registration, self.registry_again) = (again, Some(again));
+    }
+
+    /// Whether it is time to ask a registry again that was too busy, and for nothing else.
+    pub fn registry_again_due(&self, now: Timestamp) -> bool {
+        !self.dns_due(now) && self.registry_again.is_some_and(|again| now >= again)
     }
 
     /// After a look for the proof.
@@ -216,17 +238,22 @@ impl Next {
 
     /// For how long something has been due.
     pub fn age(&self, now: Timestamp) -> Duration {
-        Duration::try_from(now.duration_since(self.dns.min(self.proof))).unwrap_or_default()
+        Duration::try_from(now.duration_since(self.due())).unwrap_or_default()
     }
 
     /// Whether a look is late.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
-        now.duration_since(self.dns.min(self.proof)) > LATE
+        now.duration_since(self.due()) > LATE
+    }
+
+    /// When something is due.
+    fn due(&self) -> Timestamp {
+        self.look().min(self.proof)
     }
 
     /// Until something is due.
     pub fn wait(&self, now: Timestamp) -> Duration {
-        let left = self.dns.min(self.proof).duration_since(now);
+        let left = self.due().duration_since(now);
         Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1))
     }
 }
@@ -327,6 +354,20 @@ mod tests {
         let late = times(6);
         assert!(late.iter().any(|wait| *wait > 60_000) && late.iter().any(|wait| *wait < 20_000), "{late:?}");
         assert!(times(40).iter().all(|wait| *wait <= 3_600_000), "an hour at most");
+    }
+
+    #[test]
+    fn while_a_registry_is_busy_it_is_asked_again_and_dns_is_not_looked_at_for_that() {
+        let domain = DomainName::parse("q7.io").expect("a name");
+        let known = DomainStatus { last_scan: Some(at(-10)), ..DomainStatus::default() };
+        let mut next = Next::first(&domain, &known, at(0));
+        (next.dns, next.proof) = (at(3_000), at(3_000));
+        next.registry_busy(&domain, at(5), at(0));
+        assert!((at(5)..=at(9)).contains(&next.look()) && !next.registry_again_due(at(4)));
+        assert!(next.registry_again_due(at(9)) && next.registration_due(at(9)) && !next.dns_due(at(9)));
+        next.registry_busy(&domain, at(12), at(9));
+        assert!(!next.registry_again_due(at(11)) && next.registry_again_due(at(20)), "and again");
+        assert!(!next.registry_again_due(at(3_000)) && next.dns_due(at(3_000)), "with the next look in any case");
     }
 
     #[test]

@@ -135,6 +135,8 @@ fn status() -> Value {
             "report": {"type": "string", "maxLength": 262_144, "description": "What was found, as `bailiwick dns` prints it."},
             "troubles": open_list(256, "What is the matter, and since when."),
             "conditions": conditions("Healthy: nothing is the matter; of a plan: it is fulfilled. Served: of a Gateway's plan, whether the names that are live get a certificate and an answer, from every place."),
+            "unserved": open_list(256, "What is the matter with the services behind names that are live, and since when."),
+            "serves": {"type": "string", "enum": ["Well", "Ill"], "description": "How they stood when that was last known."},
             "stands": {"type": "string", "enum": ["Well", "Ill"], "description": "How it stood when that was last known."},
             "forecast": date("When what is waited for should be over."),
             "observedRescan": {"type": "string", "maxLength": 4096, "description": "The value of the rescan annotation that was obeyed last."},

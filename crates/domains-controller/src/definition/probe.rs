@@ -13,8 +13,10 @@ pub fn probe_definition() -> Value {
         "type": "object",
         "required": ["kind", "name"],
         "properties": {
-            "kind": {"type": "string", "enum": ["survey", "look", "call"]},
+            "kind": {"type": "string", "enum": ["survey", "look", "call", "file"]},
             "name": {"type": "string", "minLength": 1, "maxLength": 253},
+            "brand": {"type": "string", "minLength": 1, "maxLength": 63, "description": "file: whose proof it is."},
+            "token": {"type": "string", "minLength": 1, "maxLength": 1024, "description": "file: what the file must have."},
             "record": {"type": "string", "minLength": 1, "maxLength": 16, "description": "survey, look: the record type."},
             "addresses": {
                 "type": "array", "maxItems": ADDRESSES_MAX, "items": {"type": "string", "maxLength": 64},
@@ -22,8 +24,8 @@ pub fn probe_definition() -> Value {
             },
         },
         "x-kubernetes-validations": [{
-            "rule": "self.kind == 'call' ? has(self.addresses) : has(self.record)",
-            "message": "a survey and a look need a record, a call needs addresses",
+            "rule": "self.kind == 'call' ? has(self.addresses) : self.kind == 'file' ? has(self.brand) && has(self.token) : has(self.record)",
+            "message": "a survey and a look need a record, a call needs addresses, a file needs brand and token",
         }],
     });
     json!({

@@ -1,6 +1,6 @@
 //! [`Authorities`] and [`Hosts`] on the engine: the way to a zone is asked of whoever answers first, the zone itself of every
-//! server. Each survey is a run of its own, so that nothing is remembered between two looks; those of a watch share what they
-//! know of registries.
+//! server. Each survey is a run of its own, so that nothing is remembered between two looks; those that are made again and
+//! again (of a watch, and for whoever waits for a proof) share what they know of registries and nameservers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -40,7 +40,9 @@ pub struct CachedAnswer {
 pub struct Surveyor {
     engines: HashMap<String, Engine>,
     /// What looks of a watch know from each other, for each place.
-    commons: HashMap<String, Arc<Commons>>,
+    watched: HashMap<String, Arc<Commons>>,
+    /// The same for looks that somebody waits for.
+    awaited: HashMap<String, Arc<Commons>>,
     /// The place that is asked from when no other is named.
     first: String,
 }
@@ -58,8 +60,11 @@ impl Surveyor {
             let engine = Engine::new(net.seen_from(from.clone()), clock.clone(), roots.clone(), options);
             (from.name, engine.paced(pace.clone()))
         };
-        let commons = places.iter().map(|place| (place.name.clone(), Arc::default())).collect();
-        Self { engines: places.into_iter().map(engine).collect(), commons, first }
+        let each = |commons: fn() -> Commons| -> HashMap<String, Arc<Commons>> {
+            places.iter().map(|place| (place.name.clone(), Arc::new(commons()))).collect()
+        };
+        let (watched, awaited) = (each(Commons::of_watch), each(Commons::of_awaited));
+        Self { engines: places.into_iter().map(engine).collect(), watched, awaited, first }
     }
 
     /// The engine of a vantage point.
@@ -105,22 +110,27 @@ impl Surveyor {
     }
 
     async fn ask(&self, from: &VantagePoint, name: &DomainName, kind: RecordKind) -> Result<Survey, String> {
-        let engine = self.engine(&from.name).ok_or_else(|| format!("there is no vantage point {}", from.name))?;
-        Ok(survey_in(&Run::new(engine), from, name, kind).await?.survey)
+        let engine = self.engine(&from.name).ok_or_else(|| no_place(from))?;
+        Ok(survey_in(&Run::new(engine), from, name, kind, None).await?.0.survey)
+    }
+
+    /// A run that knows from others what is everybody's.
+    fn awaited(&self, from: &VantagePoint, questions: usize) -> Result<Run<'_>, String> {
+        let known = self.engine(&from.name).zip(self.awaited.get(&from.name));
+        let (engine, commons) = known.ok_or_else(|| no_place(from))?;
+        Ok(Run::sharing(engine, questions, commons.clone()))
     }
 
     /// The nameservers of a domain with everything that shows how they do.
     async fn look_closely(&self, from: &VantagePoint, domain: &DomainName) -> Result<Witnessed, String> {
-        let engine = self.engine(&from.name).ok_or_else(|| format!("there is no vantage point {}", from.name))?;
-        let run = Run::new(engine);
-        let mut witnessed = survey_in(&run, from, domain, RecordKind::Ns).await?;
+        let run = self.awaited(from, MAX_QUESTIONS)?;
+        let (mut witnessed, _) = survey_in(&run, from, domain, RecordKind::Ns, None).await?;
         let names = witnessed.survey.nameservers.clone();
         let lookups = names.into_iter().take(ALIASES_LOOKED_FOR).map(|name| {
             let run = &run;
             async move {
-                let question = Question::new(parse_name(name.as_str()).ok()?, RecordType::A);
-                let resolution = run.resolve(&question, Thoroughness::FirstAnswer).await;
-                Some((name, Evidence::of_reply(resolution.alias_reply()?)))
+                let alias = run.alias_of(&parse_name(name.as_str()).ok()?).await?;
+                Some((name, Evidence::clone(&alias)))
             }
         });
         witnessed.witness.aliases = futures::future::join_all(lookups).await.into_iter().flatten().collect();
@@ -133,19 +143,36 @@ impl Surveyor {
         from: &VantagePoint,
         questions: &[(DomainName, RecordKind)],
     ) -> Vec<Result<Survey, String>> {
-        let Some(engine) = self.engine(&from.name) else {
-            return vec![Err(format!("there is no vantage point {}", from.name)); questions.len()];
-        };
-        let run = Run::with_budget(engine, MAX_QUESTIONS + questions.len() * SURVEY_QUESTIONS);
-        let mut surveys = Vec::with_capacity(questions.len());
-        // The first finds the way; the others go it together.
-        if let Some((name, kind)) = questions.first() {
-            surveys.push(survey_in(&run, from, name, *kind).await);
+        match self.engine(&from.name) {
+            Some(engine) => survey_all_in(&Run::with_budget(engine, budget(questions)), from, questions).await,
+            None => vec![Err(no_place(from)); questions.len()],
         }
-        let others = questions.iter().skip(1).map(|(name, kind)| survey_in(&run, from, name, *kind));
-        surveys.extend(futures::future::join_all(others).await);
-        surveys.into_iter().map(|witnessed| witnessed.map(|witnessed| witnessed.survey)).collect()
     }
+}
+
+fn no_place(from: &VantagePoint) -> String {
+    format!("there is no vantage point {}", from.name)
+}
+
+/// Questions that surveys in one look may ask.
+fn budget(surveys: &[(DomainName, RecordKind)]) -> usize {
+    MAX_QUESTIONS + surveys.len() * SURVEY_QUESTIONS
+}
+
+async fn survey_all_in(
+    run: &Run<'_>,
+    from: &VantagePoint,
+    questions: &[(DomainName, RecordKind)],
+) -> Vec<Result<Survey, String>> {
+    let Some(((name, kind), others)) = questions.split_first() else { return Vec::new() };
+    // The first finds the way; the others go it together.
+    let (first, start) = match survey_in(run, from, name, *kind, None).await {
+        Ok((witnessed, start)) => (Ok(witnessed.survey), Some(start)),
+        Err(reason) => (Err(reason), None),
+    };
+    let others = others.iter().map(|(name, kind)| survey_in(run, from, name, *kind, start.as_ref()));
+    let others = futures::future::join_all(others).await.into_iter();
+    std::iter::once(first).chain(others.map(|one| one.map(|(witnessed, _)| witnessed.survey))).collect()
 }
 
 /// Nameservers of a domain that may turn out to be aliases; a zone has no more.
@@ -154,25 +181,42 @@ const ALIASES_LOOKED_FOR: usize = 13;
 /// What one survey adds to a look whose way is known: the zone's servers, its version and its keys.
 const SURVEY_QUESTIONS: usize = 50;
 
-/// Asks every server of the zone that a name is in.
+/// The start of authority of a zone, as it was found on the way to a survey.
+struct Start {
+    zone: Name,
+    soa: Resolution,
+}
+
+/// Asks every server of the zone that a name is in. `known` is what an earlier survey of the same run found.
 async fn survey_in(
     run: &Run<'_>,
     from: &VantagePoint,
     name: &DomainName,
     kind: RecordKind,
-) -> Result<Witnessed, String> {
+    known: Option<&Start>,
+) -> Result<(Witnessed, Start), String> {
     let owner = parse_name(name.as_str()).map_err(|error| error.to_string())?;
-    let way = run.resolve(&Question::new(owner.clone(), RecordType::SOA), Thoroughness::FirstAnswer).await;
-    let cut = run.deepest_cut(&owner);
-    if cut.zone.is_root() {
-        return Err(no_way(&way));
+    // A way that was gone before need not be asked for; where it goes on, the question itself is referred there.
+    let way = match known.filter(|known| known.zone == run.deepest_cut(&owner).zone) {
+        Some(_) => None,
+        None => Some(run.resolve(&Question::new(owner.clone(), RecordType::SOA), Thoroughness::FirstAnswer).await),
+    };
+    if let Some(way) = way.as_ref().filter(|_| run.deepest_cut(&owner).zone.is_root()) {
+        return Err(no_way(way));
     }
-    let zone = DomainName::parse(&show_name(&cut.zone)).map_err(|error| error.to_string())?;
-    // Whoever looks at the nameservers wants to know which version each has.
-    let thoroughness = if kind == RecordKind::Ns { Thoroughness::EveryServer } else { Thoroughness::FirstAnswer };
-    let soa = run.resolve(&Question::new(cut.zone.clone(), RecordType::SOA), thoroughness).await;
     let question = Question::new(owner.clone(), record_type(kind));
     let resolution = run.resolve(&question, Thoroughness::EveryServer).await;
+    let cut = run.deepest_cut(&owner);
+    let zone = DomainName::parse(&show_name(&cut.zone)).map_err(|error| error.to_string())?;
+    let start = Question::new(cut.zone.clone(), RecordType::SOA);
+    let soa = match (known.filter(|known| known.zone == cut.zone), &way) {
+        // Whoever looks at the nameservers wants to know which version each has.
+        _ if kind == RecordKind::Ns => run.resolve(&start, Thoroughness::EveryServer).await,
+        (Some(known), _) => known.soa.clone(),
+        // The way to the zone ended with its own.
+        (None, Some(way)) if cut.zone == owner => way.clone(),
+        (None, _) => run.resolve(&start, Thoroughness::FirstAnswer).await,
+    };
     let validation = dnssec::validate(run, &resolution).await;
     let step = resolution.steps.iter().rev().find(|step| step.question.name == owner);
     let serials = soa.last().map(serials).unwrap_or_default();
@@ -183,7 +227,7 @@ async fn survey_in(
         let refers = |step: &&Step| {
             step.chosen_reply().is_some_and(|reply| matches!(&reply.says, Says::Referral(to) if *to == cut.zone))
         };
-        let parent = way.steps.iter().find(refers).and_then(Step::chosen_reply);
+        let parent = way.iter().flat_map(|way| &way.steps).find(refers).and_then(Step::chosen_reply);
         witness.parent = parent.map(Evidence::of_reply);
         witness.servers = step.iter().flat_map(|step| &step.replies).map(Evidence::of_reply).collect();
         witness.versions = soa.last().iter().flat_map(|step| &step.replies).map(Evidence::of_reply).collect();
@@ -201,15 +245,14 @@ async fn survey_in(
         answers: answers.unwrap_or_default(),
         wrong_glue: if kind == RecordKind::Ns { wrong_glue(run, &cut).await } else { Vec::new() },
     };
-    Ok(Witnessed { survey, witness })
+    Ok((Witnessed { survey, witness }, Start { zone: cut.zone, soa }))
 }
 
 impl Surveyor {
     /// One look of a watch: the parent is asked once, each server of the domain for its version and its list.
     async fn glance(&self, from: &VantagePoint, domain: &DomainName) -> Result<Survey, String> {
-        let missing = || format!("there is no vantage point {}", from.name);
-        let engine = self.engine(&from.name).ok_or_else(missing)?;
-        let commons = self.commons.get(&from.name).ok_or_else(missing)?;
+        let known = self.engine(&from.name).zip(self.watched.get(&from.name));
+        let (engine, commons) = known.ok_or_else(|| no_place(from))?;
         let owner = parse_name(domain.as_str()).map_err(|error| error.to_string())?;
         let run = Run::sharing(engine, GLANCE_QUESTIONS_MAX, commons.clone());
         let cut = run.delegation(&owner).await.map_err(|reason| reason.to_string())?;
@@ -410,6 +453,19 @@ impl Authorities for Surveyor {
         Box::pin(self.ask(from, name, kind))
     }
 
+    fn seek<'a>(
+        &'a self,
+        from: &'a VantagePoint,
+        questions: &'a [(DomainName, RecordKind)],
+    ) -> BoxFuture<'a, Vec<Result<Survey, String>>> {
+        Box::pin(async move {
+            match self.awaited(from, budget(questions)) {
+                Ok(run) => survey_all_in(&run, from, questions).await,
+                Err(reason) => vec![Err(reason); questions.len()],
+            }
+        })
+    }
+
     fn examine<'a>(
         &'a self,
         from: &'a VantagePoint,
@@ -427,8 +483,10 @@ impl Hosts for Surveyor {
     fn addresses<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<Vec<IpAddr>, String>> {
         Box::pin(async move {
             let engine = self.first_engine().ok_or("there is no vantage point")?;
+            let commons = self.awaited.get(&self.first).ok_or("there is no vantage point")?;
             let name = parse_name(host).map_err(|error| error.to_string())?;
-            let mut addresses = Run::new(engine).addresses_of(&name).await;
+            // A site may have moved a moment ago: its own addresses are nobody else's.
+            let mut addresses = Run::sharing(engine, MAX_QUESTIONS, commons.clone()).addresses_now(&name).await;
             // IPv6 is missing in more places than it is preferred in.
             addresses.sort_by_key(|address| !address.is_ipv4());
             Ok(addresses)

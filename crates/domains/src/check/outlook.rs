@@ -101,13 +101,14 @@ fn of_analysis(outlook: &mut Outlook, analysis: &Analysis) {
     }
     for service in &analysis.services {
         let mut of_host = Outlook::default();
-        service.endpoints.iter().for_each(|endpoint| of_endpoint(&mut of_host, endpoint, &[]));
+        service.endpoints.iter().for_each(|endpoint| of_endpoint(&mut of_host, endpoint, &service.absent));
         let served = outlook.served.get_or_insert_default();
         let host = &service.host;
         for Point { topic, concern, text } in of_host.points {
             served.add(format!("{host} {topic}"), concern, format!("https://{host} at {text}"));
         }
         served.unseen.extend(of_host.unseen.into_iter().map(|topic| format!("{host} {topic}")));
+        served.away.extend(of_host.away.into_iter().map(|topic| format!("{host} {topic}")));
     }
     for refusal in &analysis.refusals {
         outlook.add(format!("{} refused", refusal.host), Concern::Warning, refusal.reason.clone());

@@ -184,7 +184,8 @@ async fn look_behind(
     let seen = places::call(&toolbox.engines(), remote, &remote.present(), &all).await;
     for ((index, errand), seen) in errands.into_iter().zip(seen) {
         if let Some(analysis) = analyses.get_mut(index) {
-            analysis.services.push(ServiceReport { host: errand.host, endpoints: places::merge(seen) });
+            let (host, absent) = (errand.host, remote.absent());
+            analysis.services.push(ServiceReport { host, endpoints: places::merge(seen), absent });
         }
     }
 }

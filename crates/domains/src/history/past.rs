@@ -159,8 +159,10 @@ impl Recorded {
         let mut recorded: Self =
             serde_json::from_value(status).map_err(|error| format!("the status cannot be read: {error}"))?;
         // A status of an earlier version does not say when it began; it was not before the object.
-        let created = domain.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
-        recorded.first_scan = recorded.first_scan.or_else(|| created?.parse().ok());
+        if recorded.last_scan.is_some() {
+            let created = domain.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
+            recorded.first_scan = recorded.first_scan.or_else(|| created?.parse().ok());
+        }
         Ok(recorded)
     }
 
@@ -230,7 +232,7 @@ impl Recorded {
     pub fn past(&self, domain: &str, at: Timestamp) -> Past {
         let nothing = |why: String| Past { domain: domain.to_owned(), at, unknown: Some(why), facts: Vec::new() };
         let (Some(first), Some(_)) = (self.first_scan, self.last_scan) else {
-            return nothing(format!("{domain} has not been looked at yet"));
+            return nothing(not_looked_at(domain));
         };
         if at < first {
             let first = second(first);
@@ -272,6 +274,11 @@ impl Recorded {
             }
         }
     }
+}
+
+/// What is said of a domain of which nothing is known.
+pub(crate) fn not_looked_at(domain: &str) -> String {
+    format!("{domain} has not been looked at yet")
 }
 
 /// A time as people read it: nobody cares for less than a second. Programs get it whole.

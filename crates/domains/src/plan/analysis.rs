@@ -12,6 +12,7 @@ use super::{Host, Plan, PlannedKind, PlannedRecord, PlannedValue, Refusal, proxy
 use crate::authority::{Record, RecordKind, RecordValue, Said, ServerAnswer, Survey};
 use crate::endpoint::places::EndpointReport;
 use crate::name::DomainName;
+use crate::probe::Absent;
 use crate::report::trace::StepReport;
 use crate::wire::{Question, RecordType, parse_name};
 
@@ -103,6 +104,9 @@ pub struct Analysis {
 pub struct ServiceReport {
     pub host: DomainName,
     pub endpoints: Vec<EndpointReport>,
+    /// Places that are known and could not be asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<Absent>,
 }
 
 impl Analysis {

@@ -122,6 +122,14 @@ impl Registrations {
         self.by_whois(domain, failures).await
     }
 
+    /// Until when the registry of a domain is too busy to be asked, as far as that is known without asking anybody.
+    pub fn later(&self, domain: &DomainName) -> Option<Timestamp> {
+        let kept = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let turns =
+            kept.list.servers(domain).into_iter().map(|base| self.pace.busy_until(&host(&base), self.clock.now()));
+        turns.collect::<Option<Vec<Timestamp>>>()?.into_iter().min()
+    }
+
     async fn servers(&self, domain: &DomainName) -> Result<Vec<String>, String> {
         let now = self.clock.now();
         let kept = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner).clone();

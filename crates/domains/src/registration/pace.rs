@@ -57,6 +57,12 @@ impl Pace {
         Turn::After(wait)
     }
 
+    /// When the next place in a host's queue is, where that is too late to wait for.
+    pub fn busy_until(&self, host: &str, now: Timestamp) -> Option<Timestamp> {
+        let at = self.next.lock().unwrap_or_else(PoisonError::into_inner).get(host).copied()?;
+        (at.duration_since(now) > self.patience).then_some(at)
+    }
+
     /// How many questions a host may be asked now before somebody is told to come back.
     pub fn left(&self, host: &str, now: Timestamp) -> u64 {
         let next = self.next.lock().unwrap_or_else(PoisonError::into_inner).get(host).copied().unwrap_or(now).max(now);
@@ -108,7 +114,9 @@ mod tests {
         assert_eq!(pace.reserve("a", at(100)), Turn::After(secs(2)));
         assert_eq!(pace.reserve("a", at(100)), Turn::After(secs(3)));
         assert_eq!(pace.left("a", at(100)), 0);
+        assert_eq!(pace.busy_until("a", at(100)), Some(at(104)));
         assert_eq!(pace.reserve("a", at(100)), Turn::NotBefore(at(104)));
+        assert_eq!((pace.busy_until("a", at(101)), pace.busy_until("c", at(100))), (None, None));
         assert_eq!(pace.reserve("a", at(104)), Turn::After(secs(0)));
     }
 

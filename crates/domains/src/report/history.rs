@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{Colour, Style, Table};
-use crate::history::past::{Fact, Past, Recorded, second};
+use crate::history::past::{Fact, Past, Recorded, not_looked_at, second};
 use crate::history::{Change, Field, HISTORY_MAX, OWNERSHIP_HISTORY_MAX};
 
 /// What the history says.
@@ -24,7 +24,7 @@ pub enum HistoryReport {
 #[serde(rename_all = "camelCase")]
 pub struct Changes {
     pub domain: String,
-    /// Nothing is known of what was before.
+    /// Nothing is known of what was before, nor of anything while it is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_scan: Option<Timestamp>,
     /// Since when all changes are kept, where earlier ones were dropped.
@@ -50,6 +50,7 @@ impl HistoryReport {
                 let (domain, at) = (&past.domain, second(past.at));
                 format!("{domain} as it was known at {at}: {known} of {} facts", past.facts.len())
             }
+            Self::All(report) if report.first_scan.is_none() => not_looked_at(&report.domain),
             Self::All(Changes { domain, changes, .. }) if changes.is_empty() => {
                 format!("{domain}: nothing has changed")
             }
@@ -95,9 +96,13 @@ fn then(past: &Past, style: Style) -> String {
 
 fn all(report: &Changes, style: Style) -> String {
     let mut text = format!("{}\n", style.paint(Colour::Bold, &report.domain));
-    if report.changes.is_empty() {
+    if report.first_scan.is_none() {
+        let _ = writeln!(text, "  unknown: {}", not_looked_at(&report.domain));
+    }
+    if report.changes.is_empty() && report.first_scan.is_some() {
         text.push_str("  nothing has changed\n");
-    } else {
+    }
+    if !report.changes.is_empty() {
         let mut table = Table::indented(2);
         table.heading(&["NOTICED", "WHAT", "FROM", "TO"]);
         for change in &report.changes {
@@ -125,4 +130,40 @@ fn all(report: &Changes, style: Style) -> String {
 
 fn shown(value: &str) -> String {
     if value.is_empty() { "none".to_owned() } else { value.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn told(status: Value) -> (String, String) {
+        let domain = json!({"metadata": {"creationTimestamp": "2026-11-18T10:00:00Z"}, "status": status});
+        let report = HistoryReport::all("q7.io", Recorded::of(&domain).expect("a status"));
+        (report.summary(), report.text(Style::Plain))
+    }
+
+    #[test]
+    fn of_a_domain_that_nobody_has_looked_at_nothing_is_known_rather_than_nothing_changed() {
+        let waiting = json!({"conditions": [
+            {"type": "Healthy", "status": "Unknown", "reason": "QuotaExceeded", "message": "", "lastTransitionTime": null},
+        ]});
+        for status in [Value::Null, waiting] {
+            let (summary, text) = told(status);
+            assert_eq!(summary, "q7.io has not been looked at yet");
+            assert_eq!(text, "q7.io\n  unknown: q7.io has not been looked at yet\n");
+        }
+    }
+
+    #[test]
+    fn of_a_domain_that_was_looked_at_it_is_said_since_when() {
+        let scan = json!({"firstScan": "2026-11-18T11:00:00Z", "lastScan": "2026-11-18T12:00:00Z"});
+        let (summary, text) = told(scan);
+        assert_eq!(summary, "q7.io: nothing has changed");
+        assert!(text.contains("for the first time at 2026-11-18T11:00:00Z"), "{text}");
+        // A status of a version that did not write down when it began.
+        let (_, text) = told(json!({"lastScan": "2026-11-18T12:00:00Z"}));
+        assert!(text.contains("for the first time at 2026-11-18T10:00:00Z"), "{text}");
+    }
 }

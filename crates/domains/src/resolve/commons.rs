@@ -1,6 +1,7 @@
 //! What many runs know from each other. A watch over a million domains must not ask the servers of `com` a million times who
-//! serves `com`: delegations and keys of registries' zones and addresses of nameservers are shared for a while, never longer
-//! than their times to live. What a customer's own zone says is never kept: that is what is looked at.
+//! serves `com`, nor must a thousand people who wait for their proofs: delegations and keys of registries' zones and addresses
+//! of nameservers are shared for a while, never longer than their times to live. What a customer's own zone says is never
+//! kept: that is what is looked at.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,7 +14,9 @@ use tokio::time::Instant;
 
 use super::Cut;
 use super::habits::{Habits, Pace};
+use super::run::{FEW, SILENT_AFTER};
 use crate::dnssec::ZoneState;
+use crate::evidence::Evidence;
 use crate::name::is_registry_suffix;
 use crate::wire::{Name, show_name};
 
@@ -23,43 +26,91 @@ const ZONES_MAX: usize = 10_000;
 const HOSTS_MAX: usize = 100_000;
 /// The longest that a registry's delegation or keys are believed without asking again.
 const ZONE_LIFE_MAX: Duration = Duration::from_secs(3_600);
-/// The longest that a nameserver's addresses are believed: a hoster that moves is noticed within minutes.
-const HOST_LIFE_MAX: Duration = Duration::from_secs(600);
-/// How long a nameserver without addresses is not looked up again.
-const HOST_LIFE_WITHOUT_ADDRESSES: Duration = Duration::from_secs(60);
-/// Timeouts in a row after which a server is given less time; any answer makes up for it.
-const SILENT_AFTER: u8 = 3;
+
+/// How runs that share behave.
+struct Manners {
+    /// The longest that a nameserver's addresses are believed.
+    host_life_max: Duration,
+    /// How long a nameserver without addresses is not looked up again.
+    host_life_without_addresses: Duration,
+    /// Timeouts in a row after which a server is given less time; any answer makes up for it.
+    silent_after: u8,
+    /// Servers that are asked at once when one good answer is enough.
+    at_once: usize,
+    /// A pace of their own, beside that of the engine.
+    pace: Option<Pace>,
+}
+
+impl Manners {
+    /// Nobody waits, and every second question to a registry would be for nothing. A hoster that moves is noticed within
+    /// minutes.
+    fn of_watch() -> Self {
+        Self {
+            host_life_max: Duration::from_secs(600),
+            host_life_without_addresses: Duration::from_secs(60),
+            silent_after: 3,
+            at_once: 1,
+            pace: Some(Pace::of_watch()),
+        }
+    }
+
+    /// Somebody waits: whoever has just given a nameserver its address, or another one, is not told of the past for long.
+    fn of_awaited() -> Self {
+        Self {
+            host_life_max: Duration::from_secs(60),
+            host_life_without_addresses: Duration::ZERO,
+            silent_after: SILENT_AFTER,
+            at_once: FEW,
+            pace: None,
+        }
+    }
+}
 
 /// What many runs know from each other.
 pub struct Commons {
     cuts: Shelf<Name, Arc<Cut>>,
     keys: Shelf<Name, ZoneState>,
     hosts: Shelf<Name, Arc<Vec<IpAddr>>>,
+    /// Nameservers whose names are aliases, and who says so; nothing for those that are none.
+    aliases: Shelf<Name, Option<Arc<Evidence>>>,
     flights: Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>,
     habits: Habits,
-    pace: Pace,
+    manners: Manners,
 }
 
-impl Default for Commons {
-    fn default() -> Self {
+impl Commons {
+    /// Of looks that nobody waits for.
+    pub(crate) fn of_watch() -> Self {
+        Self::new(Manners::of_watch())
+    }
+
+    /// Of looks that somebody waits for.
+    pub(crate) fn of_awaited() -> Self {
+        Self::new(Manners::of_awaited())
+    }
+
+    fn new(manners: Manners) -> Self {
         Self {
             cuts: Shelf::new(ZONES_MAX),
             keys: Shelf::new(ZONES_MAX),
             hosts: Shelf::new(HOSTS_MAX),
+            aliases: Shelf::new(HOSTS_MAX),
             flights: Mutex::default(),
-            habits: Habits::new(SILENT_AFTER),
-            pace: Pace::of_watch(),
+            habits: Habits::new(manners.silent_after),
+            manners,
         }
     }
-}
 
-impl Commons {
     pub(super) fn habits(&self) -> &Habits {
         &self.habits
     }
 
-    pub(super) fn pace(&self) -> &Pace {
-        &self.pace
+    pub(super) fn pace(&self) -> Option<&Pace> {
+        self.manners.pace.as_ref()
+    }
+
+    pub(super) fn at_once(&self) -> usize {
+        self.manners.at_once
     }
 
     /// Whether what is known of a zone is shared: the root's and the registries' zones are everybody's.
@@ -96,10 +147,19 @@ impl Commons {
 
     pub(super) fn keep_addresses(&self, host: &Name, addresses: &[IpAddr], ttl: u32) {
         let life = match addresses.is_empty() {
-            true => HOST_LIFE_WITHOUT_ADDRESSES,
-            false => Duration::from_secs(ttl.into()).min(HOST_LIFE_MAX),
+            true => self.manners.host_life_without_addresses,
+            false => Duration::from_secs(ttl.into()).min(self.manners.host_life_max),
         };
         self.hosts.put(host.clone(), Arc::new(addresses.to_vec()), life);
+    }
+
+    /// Whether a host's name is an alias, where that is known.
+    pub(super) fn alias(&self, host: &Name) -> Option<Option<Arc<Evidence>>> {
+        self.aliases.get(host)
+    }
+
+    pub(super) fn keep_alias(&self, host: &Name, alias: Option<Arc<Evidence>>) {
+        self.aliases.put(host.clone(), alias, self.manners.host_life_max);
     }
 
     /// One at a time for a name: whoever comes second finds what the first has learnt. Callers hold at most one such turn, or
@@ -187,15 +247,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_shared_ends_with_its_time_to_live() {
-        let commons = Commons::default();
+        let commons = Commons::of_watch();
         let address = "192.0.2.1".parse().expect("an address");
         commons.keep_addresses(&name("ns.example"), &[address], 30);
         assert_eq!(commons.addresses(&name("ns.example")).as_deref(), Some(&vec![address]));
         tokio::time::advance(Duration::from_secs(31)).await;
         assert_eq!(commons.addresses(&name("ns.example")), None);
         commons.keep_addresses(&name("ns.example"), &[address], 86_400);
-        tokio::time::advance(HOST_LIFE_MAX).await;
+        tokio::time::advance(commons.manners.host_life_max).await;
         assert_eq!(commons.addresses(&name("ns.example")), None, "a long time to live is cut");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_is_not_told_of_a_nameserver_s_past_for_long() {
+        let commons = Commons::of_awaited();
+        let address = "192.0.2.1".parse().expect("an address");
+        commons.keep_addresses(&name("ns.example"), &[], 0);
+        assert_eq!(commons.addresses(&name("ns.example")), None, "it may have one the next moment");
+        commons.keep_addresses(&name("ns.example"), &[address], 86_400);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(commons.addresses(&name("ns.example")), None);
     }
 
     #[test]
@@ -211,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn turns_leave_nothing_behind() {
-        let commons = Commons::default();
+        let commons = Commons::of_watch();
         let turn = commons.turn(&name("com")).await;
         assert!(tokio::time::timeout(Duration::from_millis(1), commons.turn(&name("com"))).await.is_err());
         drop(turn);

@@ -14,6 +14,9 @@ use crate::transport::{Exchange, Failure, Remark};
 const SERVERS_MAX: usize = 100_000;
 /// What a server that was silent before has: enough for every honest round trip.
 pub(super) const PATIENCE_WITH_THE_SILENT: Duration = Duration::from_millis(500);
+/// How long a server is asked without EDNS that seemed to drop it: it may have been lost packets, and without EDNS there are no
+/// signatures, so that a signed zone looks broken.
+const EDNS_TRIED_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Questions to one address in a second, over all domains that are watched: below every limit that operators set.
 const WATCH_PER_SECOND: u32 = 50;
 /// Questions of a watch that may come at once.
@@ -38,7 +41,8 @@ pub(super) enum Habit {
 #[derive(Clone, Copy, Default)]
 struct Seen {
     silences: u8,
-    drops_edns: bool,
+    /// When it was last seen to.
+    drops_edns: Option<Instant>,
 }
 
 /// What was seen of servers.
@@ -59,7 +63,9 @@ impl Habits {
 
     pub(super) fn of(&self, server: IpAddr) -> Habit {
         match self.seen().get(&server) {
-            Some(seen) if seen.drops_edns => Habit::DropsEdns,
+            Some(seen) if seen.drops_edns.is_some_and(|since| since.elapsed() < EDNS_TRIED_AGAIN_AFTER) => {
+                Habit::DropsEdns
+            }
             Some(seen) if seen.silences >= self.silent_after => Habit::Silent,
             _ => Habit::None,
         }
@@ -83,7 +89,10 @@ impl Habits {
         }
         let seen = all.entry(server).or_default();
         seen.silences = if silent { seen.silences.saturating_add(1) } else { 0 };
-        seen.drops_edns |= drops_edns;
+        // Asked without EDNS it cannot have shown it again.
+        if drops_edns && exchange.ask.edns.is_some() {
+            seen.drops_edns = Some(Instant::now());
+        }
     }
 }
 
@@ -128,7 +137,35 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
+    use crate::transport::Channel;
+    use crate::wire::{Ask, Question, RecordType, parse_name};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_seemed_to_drop_edns_is_asked_with_it_again_after_a_while() {
+        let habits = Habits::new(1);
+        let server = SocketAddr::new(IpAddr::from([192, 0, 2, 1]), 53);
+        let with_edns = Ask::authoritative(Question::new(parse_name("example.com").expect("a name"), RecordType::A));
+        let dropped = |ask: Ask| Exchange {
+            server,
+            ask,
+            channel: Channel::Udp,
+            outcome: Err(Failure::Mismatch),
+            rtt: Duration::ZERO,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            remarks: vec![Remark::EdnsDropped],
+        };
+        habits.learn(&dropped(with_edns.clone()));
+        assert_eq!(habits.of(server.ip()), Habit::DropsEdns);
+        tokio::time::advance(EDNS_TRIED_AGAIN_AFTER - Duration::from_secs(1)).await;
+        assert_eq!(habits.of(server.ip()), Habit::DropsEdns);
+        // That it answers without is nothing new.
+        habits.learn(&dropped(with_edns.without_edns()));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(habits.of(server.ip()), Habit::None);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn one_server_is_asked_at_most_so_often() {

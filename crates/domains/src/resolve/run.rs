@@ -1,5 +1,6 @@
 //! One run: resolutions that share a budget and the cuts found so far. Nothing outlives the run, so that what is reported is
-//! what the servers say now; only a watch over many domains shares what is everybody's ([`Commons`]).
+//! what the servers say now; only looks that are made again and again, at many domains, share what is everybody's
+//! ([`Commons`]).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,6 +19,7 @@ use super::{
     AddressSource, Broken, Commons, Cut, MAX_ALIASES, MAX_CUTS, Outcome, Reply, Resolution, Says, Step, classify,
 };
 use crate::engine::{Budget, Engine, MAX_QUESTIONS};
+use crate::evidence::Evidence;
 use crate::transport::Remark;
 use crate::wire::{Ask, Name, Question, RData, Record, RecordType, Section, rdata_text, show_name};
 
@@ -29,9 +31,9 @@ const QUESTIONS_PER_LOOKED_UP_SERVER: usize = 4;
 /// How deep the names of servers may depend on other names of servers.
 const MAX_DEPTH: usize = 4;
 /// Servers that are asked at once when one good answer is enough and somebody waits for it.
-const FEW: usize = 2;
+pub(super) const FEW: usize = 2;
 /// A server that was silent once in a run is given less time for the next question.
-const SILENT_AFTER: u8 = 1;
+pub(super) const SILENT_AFTER: u8 = 1;
 /// When more are asked.
 const IMPATIENCE: Duration = Duration::from_millis(300);
 
@@ -77,7 +79,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// One of many runs of a watch, which know what is everybody's from each other and are polite to servers.
+    /// One of many runs, which know what is everybody's from each other.
     pub fn sharing(engine: &'e Engine, questions: usize, commons: Arc<Commons>) -> Self {
         Self { commons: Some(commons), ..Self::with_budget(engine, questions) }
     }
@@ -299,8 +301,8 @@ impl<'e> Run<'e> {
 
     /// When a server may be asked.
     fn turn(&self, address: IpAddr) -> Option<Instant> {
-        match &self.commons {
-            Some(commons) => Some(commons.pace().take(address)),
+        match self.commons.as_ref().and_then(|commons| commons.pace()) {
+            Some(pace) => Some(pace.take(address)),
             None => self.engine.turn(address),
         }
     }
@@ -333,8 +335,7 @@ impl<'e> Run<'e> {
         servers.sort_by_key(|(_, address)| address.is_ipv4());
         let mut replies = Vec::new();
         let mut asked = FuturesUnordered::new();
-        // Nobody waits for a watch, and every second question to a registry would be for nothing.
-        let few = if self.commons.is_some() { 1 } else { FEW };
+        let few = self.commons.as_ref().map_or(FEW, |commons| commons.at_once());
         loop {
             // Waiting for a turn is not the server's fault: asking another one meanwhile would take turns for nothing.
             let mut sent = Instant::now();
@@ -431,6 +432,30 @@ impl<'e> Run<'e> {
             _ => None,
         });
         (addresses.collect(), records().map(|record| record.ttl).min().unwrap_or(0))
+    }
+
+    /// Whether the name of a nameserver is an alias, and who says so.
+    pub(crate) async fn alias_of(&self, host: &Name) -> Option<Arc<Evidence>> {
+        // As for addresses: one turn at a time, and none further down.
+        let mut _turn = None;
+        if let Some(commons) = &self.commons {
+            if let Some(known) = commons.alias(host) {
+                return known;
+            }
+            _turn = Some(commons.turn(host).await);
+            if let Some(known) = commons.alias(host) {
+                return known;
+            }
+        }
+        let question = Question::new(host.clone(), RecordType::A);
+        let errand = Errand { depth: 1, host: None };
+        let resolution = self.resolve_at(question, Thoroughness::FirstAnswer, errand).await;
+        let alias = resolution.alias_reply().map(Evidence::of_reply).map(Arc::new);
+        // What could not be found out is asked again.
+        if let Some(commons) = self.commons.as_ref().filter(|_| !matches!(resolution.outcome, Outcome::Broken { .. })) {
+            commons.keep_alias(host, alias.clone());
+        }
+        alias
     }
 
     /// The addresses of a host, whatever other runs know.

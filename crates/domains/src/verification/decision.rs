@@ -1,5 +1,6 @@
 //! Whether a name is proved, by what every authoritative server said to every vantage point. A pure function: the same
-//! answers give the same verdict, and the answers are kept with it. The site's file is judged in [`super::site`].
+//! answers give the same verdict, and the answers are kept with it. The site's file is judged in [`super::site`] and, by the
+//! same rule, in `visitors`.
 //!
 //! The rule is that of certificate authorities (multi-perspective corroboration): a place counts when all servers that
 //! answered it have the proof; one place may disagree from three places on, two from seven on.
@@ -114,8 +115,10 @@ pub enum Finding {
     Delegated { domain: DomainName, nameserver: DomainName, vantage_points: usize },
     /// It delegates it to another nameserver of the same zone.
     OtherNameserver { domain: DomainName, seen: DomainName, expected: DomainName },
-    /// The file is on the site.
-    OnSite { url: String },
+    /// The file is on the site, for all places or nearly all.
+    OnSite { url: String, vantage_points: usize },
+    /// The file is on the site for some places and not for others.
+    OnSiteForSome { url: String, with: Vec<String>, without: Vec<String> },
     /// What is the matter with the site's file.
     Site { problem: String },
     /// The token's life is over.
@@ -131,7 +134,7 @@ enum Proof {
 }
 
 /// How many vantage points may fail to see the proof.
-fn misses_allowed(vantage_points: usize) -> usize {
+pub(super) fn misses_allowed(vantage_points: usize) -> usize {
     match vantage_points {
         0..=2 => 0,
         3..=6 => 1,
@@ -231,7 +234,7 @@ fn evidence(challenge: &Challenge, looks: &[Look], now: Timestamp) -> Evidence {
         })
     });
     let delegations = delegations.collect();
-    Evidence { at: now, token: challenge.token.clone(), answers, delegations, site: None }
+    Evidence { at: now, token: challenge.token.clone(), answers, delegations, site: None, sites_elsewhere: Vec::new() }
 }
 
 /// Servers and places that did not answer, and signatures that do not fit.
@@ -464,7 +467,15 @@ impl Finding {
                     "{domain} is delegated to {seen} and should be to {expected}: that is the nameserver of another token"
                 )
             }
-            Self::OnSite { url } => format!("the file is at {url}"),
+            Self::OnSite { url, vantage_points: 0 | 1 } => format!("the file is at {url}"),
+            Self::OnSite { url, vantage_points } => format!("the file is at {url}, seen from {vantage_points} places"),
+            Self::OnSiteForSome { url, with, without } => {
+                format!(
+                    "the file at {url} is seen from {}, not from {}: the site must be the same for everybody",
+                    with.join(", "),
+                    without.join(", ")
+                )
+            }
             Self::Site { problem } => problem.clone(),
             Self::TokenExpired { at } => format!("the token expired at {at}: ask for a new one"),
         }

@@ -21,9 +21,12 @@ pub struct Evidence {
     /// Whom the domain is delegated to, where that may be the proof.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delegations: Vec<EvidenceDelegation>,
-    /// What the site said, where it was asked.
+    /// What the site said to this machine, where it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<SiteEvidence>,
+    /// What it said to agents at other places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites_elsewhere: Vec<EvidenceSite>,
 }
 
 /// One server's answer to one place.
@@ -55,6 +58,15 @@ pub struct EvidenceDelegation {
     pub has_proof: bool,
 }
 
+/// What the site said to one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvidenceSite {
+    pub vantage_point: String,
+    #[serde(flatten)]
+    pub site: SiteEvidence,
+}
+
 impl Evidence {
     /// Whether a proof that is held by `method` is said not to be there any more. Silence says nothing, of a site as little as
     /// of servers.
@@ -62,7 +74,9 @@ impl Evidence {
         match method {
             Method::DnsTxt | Method::DnsTxtApex | Method::DnsDelegation => self.servers_deny(),
             Method::DnsNameserver => self.delegations.iter().any(|delegation| !delegation.has_proof),
-            Method::HttpFile => self.site.as_ref().is_some_and(SiteEvidence::denies),
+            Method::HttpFile => {
+                self.site.iter().chain(self.sites_elsewhere.iter().map(|one| &one.site)).any(SiteEvidence::denies)
+            }
         }
     }
 

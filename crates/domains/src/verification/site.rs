@@ -11,6 +11,8 @@ use super::slip::recognise;
 use crate::dial::DialError;
 use crate::evidence::sha256;
 use crate::https::{Ask, HttpClient, HttpError, Reply, Scheme, join};
+use crate::name::DomainName;
+use crate::quote::quote;
 
 /// The token and a line's end; an error page needs no more to be told as one.
 const FILE_BYTES_MAX: usize = 4 * 1024;
@@ -53,6 +55,18 @@ impl SiteEvidence {
     /// Whether the site said that the file is not there.
     pub fn denies(&self) -> bool {
         self.file == File::Absent
+    }
+
+    /// Whether this is about the file of a domain, as far as can be told from what another machine says.
+    pub(crate) fn is_about(&self, domain: &DomainName) -> bool {
+        let proves = self.file != File::Present || (self.status == Some(200) && self.problem.is_none());
+        proves && within(domain, &self.url)
+    }
+
+    /// Texts of strangers are repeated up to a limit.
+    pub(crate) fn shorten(&mut self) {
+        let texts = self.problem.iter_mut().chain(&mut self.body_sha256).chain([&mut self.url]);
+        texts.for_each(|text| *text = quote(text));
     }
 
     fn of(url: String, reply: &Reply, file: File, problem: Option<String>) -> Self {
@@ -98,6 +112,12 @@ fn by_status(status: u16) -> File {
 
 /// Asks for the file.
 pub async fn look(http: &HttpClient, challenge: &Challenge) -> SiteEvidence {
+    let mut site = follow(http, challenge).await;
+    site.shorten();
+    site
+}
+
+async fn follow(http: &HttpClient, challenge: &Challenge) -> SiteEvidence {
     let mut url = format!("http://{}{}", challenge.domain, challenge.http_path());
     let mut redirects = 0;
     loop {
@@ -134,9 +154,10 @@ fn read(challenge: &Challenge, url: &str, reply: &Reply) -> Said {
         },
         301 | 302 | 303 | 307 | 308 => match reply.location.as_deref().and_then(|location| join(url, location)) {
             None => no_file(format!("{url} redirects to nowhere")),
-            Some(next) if !within(challenge, &next) => {
-                no_file(format!("{url} redirects to {next}, which is another domain: the file must be on this one"))
-            }
+            Some(next) if !within(&challenge.domain, &next) => no_file(format!(
+                "{url} redirects to {}, which is another domain: the file must be on this one",
+                quote(&next)
+            )),
             Some(next) => Said::Redirect(next),
         },
         404 => no_file(format!("there is no file at {url} (status 404)")),
@@ -151,10 +172,10 @@ fn read(challenge: &Challenge, url: &str, reply: &Reply) -> Said {
 }
 
 /// A redirect may change the scheme and go to a name below, such as www.
-fn within(challenge: &Challenge, url: &str) -> bool {
+fn within(domain: &DomainName, url: &str) -> bool {
     let host = url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
-    let name = host.and_then(|host| crate::name::DomainName::parse(&host).ok());
-    name.is_some_and(|name| name.is_within(&challenge.domain))
+    let name = host.and_then(|host| DomainName::parse(&host).ok());
+    name.is_some_and(|name| name.is_within(domain))
 }
 
 fn judge(challenge: &Challenge, url: &str, body: &[u8]) -> Result<(), String> {
@@ -177,7 +198,6 @@ fn judge(challenge: &Challenge, url: &str, body: &[u8]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::DomainName;
     use crate::verification::Scope;
 
     fn challenge() -> Challenge {
@@ -254,8 +274,9 @@ mod tests {
 
     #[test]
     fn redirects_stay_on_the_domain() {
-        assert!(within(&challenge(), "https://www.example.com/x") && within(&challenge(), "https://example.com/x"));
-        assert!(!within(&challenge(), "https://example.com.evil.example/x"));
-        assert!(!within(&challenge(), "http://169.254.169.254/"));
+        let domain = challenge().domain;
+        assert!(within(&domain, "https://www.example.com/x") && within(&domain, "https://example.com/x"));
+        assert!(!within(&domain, "https://example.com.evil.example/x"));
+        assert!(!within(&domain, "http://169.254.169.254/"));
     }
 }

@@ -4,15 +4,19 @@
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
+use rand::seq::SliceRandom;
 
-use super::decision::{Finding, Look, Outcome, Place, Verdict, decide};
-use super::site::SiteEvidence;
-use super::{Challenge, Method, Visits, site};
+use super::decision::{Look, Outcome, Place, Verdict, decide};
+use super::visitors::{Visitor, take_visits};
+use super::{Challenge, Visits};
 use crate::authority::{Authorities, RecordKind};
 use crate::https::HttpClient;
 use crate::name::DomainName;
 use crate::probe::{NoRemotePlaces, ProbeAnswer, ProbeQuestion, RemotePlaces};
 use crate::seams::{Clock, VantagePoint};
+
+/// Other places that read a file for one look: each is a visit to a site that whoever claims its name has chosen.
+const VISITORS_MAX: usize = 8;
 
 /// Looks for proofs.
 #[derive(Clone)]
@@ -48,11 +52,10 @@ impl Verifier {
             // Whatever is there proves nothing any more, so nobody is asked.
             return decide(challenge, &[], now);
         }
-        let questions = self.vantage_points.iter().flat_map(|from| Place::REAL.map(|place| (from, place)));
         let zone = challenge.domain.clone();
-        let here = join_all(questions.map(|(from, place)| self.look(challenge, from, place, &zone)));
-        let (mut looks, there) = join(here, looks_from(remote, challenge)).await;
-        looks.extend(there);
+        let here = self.vantage_points.iter().map(|from| self.look(challenge, from, &Place::REAL, &zone));
+        let (here, there) = join(join_all(here), looks_from(remote, challenge)).await;
+        let mut looks: Vec<Look> = here.into_iter().flatten().chain(there).collect();
         let verdict = decide(challenge, &looks, self.clock.now());
         if verdict.outcome != Outcome::Pending {
             return verdict;
@@ -60,30 +63,30 @@ impl Verifier {
         // What the form appended is the zone, which may be above the domain that is proved.
         let zone = looks.iter().find_map(|look| look.seen.as_ref().ok()).map_or(zone, |survey| survey.zone.clone());
         if let Some(from) = self.vantage_points.first() {
-            let mistaken = Place::MISTAKEN.map(|place| self.look(challenge, from, place, &zone));
-            looks.extend(join_all(mistaken).await);
+            looks.extend(self.look(challenge, from, &Place::MISTAKEN, &zone).await);
         }
         let mut verdict = decide(challenge, &looks, self.clock.now());
         if let Some((http, visits)) = &self.http {
-            let (host, token) = (challenge.domain.as_str(), challenge.token.as_str());
-            let said = visits.visit(host, token, &*self.clock, site::look(http, challenge)).await;
-            let site = said.unwrap_or_else(|| SiteEvidence::not_asked(challenge));
-            if site.file == site::File::Present {
-                verdict.outcome = Outcome::Verified(Method::HttpFile);
-                verdict.findings = vec![Finding::OnSite { url: site.url.clone() }];
-            }
-            verdict.findings.extend(site.problem.clone().map(|problem| Finding::Site { problem }));
-            verdict.evidence.site = Some(site);
+            let own = visits.look(http, challenge, &*self.clock);
+            let (site, others) = join(own, visitors_from(remote, challenge)).await;
+            let here = self.vantage_points.first().map_or_else(VantagePoint::here, VantagePoint::clone);
+            take_visits(&mut verdict, Visitor { vantage_point: here.name, told: Ok(site) }, others);
         }
         verdict
     }
 
-    async fn look(&self, challenge: &Challenge, from: &VantagePoint, place: Place, zone: &DomainName) -> Look {
-        let seen = match place.name(challenge, zone) {
-            Some(name) => self.authorities.survey(from, &name, RecordKind::Txt).await,
+    /// Looks at several places in one go.
+    async fn look(&self, challenge: &Challenge, from: &VantagePoint, places: &[Place], zone: &DomainName) -> Vec<Look> {
+        let names = places.iter().map(|place| place.name(challenge, zone));
+        let questions: Vec<_> = names.clone().flatten().map(|name| (name, RecordKind::Txt)).collect();
+        let mut surveys = self.authorities.seek(from, &questions).await.into_iter();
+        let seen = names.map(|name| match name {
+            Some(_) => surveys.next().unwrap_or_else(|| Err("it was not asked".to_owned())),
             None => Err("the name would be too long".to_owned()),
-        };
-        Look { vantage_point: from.name.clone(), place, seen }
+        });
+        let vantage_point = &from.name;
+        let looks = places.iter().zip(seen);
+        looks.map(|(place, seen)| Look { vantage_point: vantage_point.clone(), place: *place, seen }).collect()
     }
 }
 
@@ -104,6 +107,27 @@ async fn looks_from(remote: &dyn RemotePlaces, challenge: &Challenge) -> Vec<Loo
         }
     }
     looks
+}
+
+/// What the site says to other machines; to some of them, where there are many, and nobody can tell beforehand to which.
+async fn visitors_from(remote: &dyn RemotePlaces, challenge: &Challenge) -> Vec<Visitor> {
+    let mut places = remote.present();
+    places.shuffle(&mut rand::rng());
+    places.truncate(VISITORS_MAX);
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let Challenge { domain, brand, token, .. } = challenge.clone();
+    let question = [ProbeQuestion::File { name: domain, brand, token }];
+    let answered = remote.ask_those(&places, &question).await.into_iter().map(|one| {
+        let told = match one.answers.map(|answers| answers.into_iter().next()) {
+            Ok(Some(ProbeAnswer::File { site })) => Ok(site),
+            Ok(Some(ProbeAnswer::Problem { reason })) | Err(reason) => Err(reason),
+            Ok(_) => Err("it did not answer this question".to_owned()),
+        };
+        Visitor { vantage_point: one.place, told }
+    });
+    answered.collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 use super::site::SiteEvidence;
+use super::{Challenge, site};
+use crate::https::HttpClient;
 use crate::registration::pace::{Pace, Turn};
 use crate::seams::Clock;
 
@@ -36,15 +38,18 @@ impl<Said> Default for Visits<Said> {
     }
 }
 
+impl Visits {
+    /// Asks for the file of a challenge when it is time to.
+    pub async fn look(&self, http: &HttpClient, challenge: &Challenge, clock: &dyn Clock) -> SiteEvidence {
+        let (host, token) = (challenge.domain.as_str(), challenge.token.as_str());
+        let said = self.visit(host, token, clock, site::look(http, challenge)).await;
+        said.unwrap_or_else(|| SiteEvidence::not_asked(challenge))
+    }
+}
+
 impl<Said: Clone> Visits<Said> {
     /// What the host says of the file for a token: asked now, or a moment ago. Nothing when too many wait for the host.
-    pub(super) async fn visit(
-        &self,
-        host: &str,
-        token: &str,
-        clock: &dyn Clock,
-        ask: impl Future<Output = Said>,
-    ) -> Option<Said> {
+    async fn visit(&self, host: &str, token: &str, clock: &dyn Clock, ask: impl Future<Output = Said>) -> Option<Said> {
         let file = self.file(host, token);
         // Whoever comes second waits for what the first is told.
         let mut known = file.lock().await;

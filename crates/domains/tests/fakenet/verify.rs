@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bailiwick_domains::check::{self, Check};
 use bailiwick_domains::name::DomainName;
-use bailiwick_domains::probe::NoRemotePlaces;
+use bailiwick_domains::probe::{self, NoRemotePlaces, ProbeAnswer, ProbeQuestion};
 use bailiwick_domains::report::{Style, verification};
-use bailiwick_domains::seams::SystemClock;
+use bailiwick_domains::seams::{SystemClock, VantagePoint};
 use bailiwick_domains::verification::decision::Outcome;
 use bailiwick_domains::verification::site::File;
 use bailiwick_domains::verification::{Challenge, Method, Scope, Verdict, Verifier};
@@ -36,6 +36,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario!(a_site_that_repeats_what_it_is_asked_proves_nothing),
         scenario!(a_site_at_a_private_address_is_not_called),
         scenario!(a_site_in_trouble_could_not_be_checked),
+        scenario!(looks_for_proofs_know_registries_from_each_other),
     ]
 }
 
@@ -272,10 +273,36 @@ async fn a_site_at_a_private_address_is_not_called(world: &World) -> Result<()> 
     world.bed.edit_zone("claims.com", CLAIM, address)?;
     let challenge = challenge("private-site.claims.com")?;
     let verdict = world.toolbox()?.verify(&challenge).await;
+    // Nor by an agent, which has the same guard wherever it is.
+    let (name, token) = (challenge.domain.clone(), challenge.token.clone());
+    let question = ProbeQuestion::File { name, brand: challenge.brand.clone(), token };
+    let asked = probe::answer(&world.toolbox()?, &VantagePoint::here(), &[question]).await;
     world.bed.edit_zone("claims.com", address, CLAIM)?;
+    let [ProbeAnswer::File { site }] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((site.file, site.status), (File::Unchecked, None));
+    tells(site.problem.as_deref().unwrap_or_default(), "leads to 10.0.0.1, which is private and is not called");
     tells(
         &verification::verdict(&challenge, &verdict, Style::Plain),
         "private-site.claims.com leads to 10.0.0.1, which is private and is not called",
     );
+    Ok(())
+}
+
+/// Somebody who waits has us look every few seconds, and a thousand may wait: the root and the registries are not asked again
+/// each time, and what everybody's nameservers are called is looked up once.
+async fn looks_for_proofs_know_registries_from_each_other(world: &World) -> Result<()> {
+    let toolbox = world.toolbox()?;
+    let surveyor = toolbox.surveyor();
+    let mut counts = Vec::new();
+    for domain in ["claims.com", "plain.com", "claims.com"] {
+        let place = world.roots.vantage_points().into_iter().take(1).collect();
+        let verifier = Verifier::new(surveyor.clone(), Arc::new(SystemClock), place);
+        let before = surveyor.questions_asked();
+        assert_eq!(verifier.verify(&challenge(domain)?).await.outcome, Outcome::Pending);
+        counts.push(surveyor.questions_asked() - before);
+    }
+    // Three servers with five names, those of `com` twice, and the zone's start.
+    assert!(counts[2] <= 40, "{counts:?}");
+    assert!(counts[2] < counts[0], "{counts:?}");
     Ok(())
 }

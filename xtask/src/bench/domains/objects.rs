@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{Api, DOMAINS, row};
 
 /// Objects of one batch: their proofs are looked for every four seconds meanwhile, as for any domain that was just added.
-const BATCH: usize = 2_000;
+pub(super) const BATCH: usize = 2_000;
 /// How many create them.
 const CREATORS: usize = 8;
 /// How long one batch may take.

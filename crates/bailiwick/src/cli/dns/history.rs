@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use bailiwick_domains::check::Check;
 use bailiwick_domains::history::past::Asked;
-use bailiwick_domains::name::DomainName;
+use bailiwick_domains::name::host_of;
 use bailiwick_domains_controller::{GROUP, VERSION};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams};
@@ -17,7 +17,7 @@ use crate::cli::kubeconfig;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The domain, or the name of its Domain object.
+    /// The domain, as it is pasted, or the name of its Domain object.
     domain: String,
     /// What was known then: a day such as 2026-11-01 (its end, in UTC) or a moment such as 2026-11-01T12:00:00Z. Without it, all
     /// changes that are kept.
@@ -55,8 +55,7 @@ pub async fn run(common: &Common, args: Args) -> anyhow::Result<()> {
 
 /// By the object's name, or by the domain's.
 async fn find(api: &Api<DynamicObject>, wanted: &str) -> kube::Result<Option<DynamicObject>> {
-    let domain = DomainName::parse(wanted).ok();
-    if let Some(domain) = &domain {
+    if let Ok(domain) = host_of(wanted) {
         let named = ListParams::default().fields(&format!("spec.name={domain}"));
         if let Some(found) = api.list(&named).await?.items.into_iter().next() {
             return Ok(Some(found));
