@@ -68,6 +68,9 @@ pub struct Args {
     /// Be the flooding client (what `--flood` starts).
     #[arg(long, hide = true)]
     pub flood_from_here: Option<String>,
+    /// Be the client that asks now and then (what `--flood` starts).
+    #[arg(long, hide = true)]
+    pub quiet_from_here: Option<String>,
     /// Measure this many project control planes, each with a namespace and ten objects; nothing else.
     #[arg(long)]
     pub projects: Option<u32>,
@@ -188,6 +191,9 @@ fn custom_scenarios(operations: u32, definitions: u32) -> Vec<Scenario> {
 pub fn run(args: &Args) -> Result<()> {
     if let Some(target) = &args.flood_from_here {
         return flood::flood_from_here(target);
+    }
+    if let Some(base) = &args.quiet_from_here {
+        return flood::quiet_from_here(base);
     }
     let binary = match &args.bailiwick {
         Some(binary) => binary.clone(),

@@ -3,17 +3,17 @@
 //! Events are encoded where they happen, while what they are about is in the processor's caches: on the thread of the
 //! sinks each of its parts would have to be fetched from another core first, which costs several times as much.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use tokio::sync::oneshot;
-
+use crate::batch::Batch;
 use crate::event::{Bodies, Event, Stage};
 use crate::policy::Policy;
-use crate::queue::{Entry, Full, Queue, Receipt};
+use crate::queue::{Full, Gathered, Line, Queue, Receipt};
 use crate::rules::{RequestRules, Subject};
-use crate::sink::{AuditSink, Encoded, Mode};
+use crate::sink::{AuditSink, Mode};
 
 /// A sink and how it is used.
 pub struct Backend {
@@ -79,55 +79,53 @@ impl Auditor {
         &self.counters
     }
 
-    /// Takes an event, and waits for the sinks that block.
-    pub async fn record(&self, event: Event) -> Result<(), NotRecorded> {
-        let stage = event.stage;
-        let entry = self.encode(event);
+    /// Takes an event. Where sinks block, what is returned is to be waited for.
+    pub fn record(self: &Arc<Self>, event: &Event<'_>) -> Option<Waiting> {
         if self.mode == Mode::Batch {
-            self.offer(entry);
-            return Ok(());
+            self.record_behind(event);
+            return None;
         }
-        let strict = self.mode == Mode::BlockingStrict && stage == Stage::RequestReceived;
-        let recorded = match self.enter(entry).await {
-            Some(receipt) => receipt.await.unwrap_or(false),
-            None => false,
-        };
-        if recorded || !strict { Ok(()) } else { Err(NotRecorded) }
+        let entered = self.with_line(event, |line| match self.queue.offer_awaited(line) {
+            Ok(receipt) => Entered::Yes(receipt),
+            Err(Full) => Entered::NotYet(std::mem::take(line)),
+        });
+        let strict = self.mode == Mode::BlockingStrict && event.stage == Stage::RequestReceived;
+        Some(Waiting { auditor: self.clone(), entered, strict })
     }
 
     /// Takes an event from whoever cannot wait.
-    pub fn record_behind(&self, event: Event) {
-        let entry = self.encode(event);
-        match self.mode {
-            Mode::Batch => self.offer(entry),
-            Mode::Blocking | Mode::BlockingStrict => self.queue.push(entry),
-        }
+    pub fn record_behind(&self, event: &Event<'_>) {
+        self.with_line(event, |line| match self.mode {
+            Mode::Batch if self.queue.offer(line).is_err() => self.lost(),
+            Mode::Batch => {}
+            Mode::Blocking | Mode::BlockingStrict => self.queue.push(line),
+        });
     }
 
-    fn encode(&self, event: Event) -> Entry {
-        let whole = encoded(&event, Bodies::Kept);
-        let large = whole.json.len() > self.event_bytes_max && event.body_bytes() > 0;
-        let without_bodies = large.then(|| encoded(&event, Bodies::Dropped));
-        Entry { event: whole, without_bodies, waiting: None }
-    }
-
-    fn offer(&self, entry: Entry) {
-        if self.queue.offer(entry).is_err() {
-            self.lost();
-        }
-    }
-
-    async fn enter(&self, mut entry: Entry) -> Option<Receipt> {
-        loop {
-            let (sender, receipt) = oneshot::channel();
-            entry.waiting = Some(sender);
-            match self.queue.offer(entry) {
-                Ok(()) => return Some(receipt),
-                Err(Full(_)) if self.queue.is_closed() => return None,
-                Err(Full(back)) => entry = back,
+    /// Encodes an event in this thread's room for it.
+    fn with_line<T>(&self, event: &Event<'_>, use_it: impl FnOnce(&mut Line) -> T) -> T {
+        LINE.with_borrow_mut(|line| {
+            self.encode(event, line);
+            let used = use_it(line);
+            if line.text.capacity() > LINE_BYTES_MAX {
+                line.text = Vec::new();
             }
-            self.queue.room().await;
-        }
+            used
+        })
+    }
+
+    /// Makes `line` that of the event.
+    fn encode(&self, event: &Event<'_>, line: &mut Line) {
+        line.text.clear();
+        line.text.reserve(HEAD_BYTES + event.body_bytes());
+        event.encode(&mut line.text, Bodies::Kept);
+        let large = line.text.len() > self.event_bytes_max && event.body_bytes() > 0;
+        line.without_bodies = large.then(|| {
+            let mut shorter = Vec::with_capacity(HEAD_BYTES);
+            event.encode(&mut shorter, Bodies::Dropped);
+            shorter
+        });
+        line.text.push(b'\n');
     }
 
     fn lost(&self) {
@@ -146,10 +144,60 @@ impl Auditor {
     }
 }
 
+thread_local! {
+    /// Where each thread encodes its events: room that stays in the processor's caches.
+    static LINE: RefCell<Line> = RefCell::default();
+}
+
 /// About what an event has besides bodies; more is made room for when it is needed.
 const HEAD_BYTES: usize = 1024;
+/// The room for events that threads keep.
+const LINE_BYTES_MAX: usize = 64 * 1024;
 /// So that the log does not drown in complaints about lost events.
 const LOSSES_PER_COMPLAINT: u64 = 1000;
+
+/// An event that some sink must have before its request goes on.
+#[must_use = "the request must wait"]
+pub struct Waiting {
+    auditor: Arc<Auditor>,
+    entered: Entered,
+    strict: bool,
+}
+
+enum Entered {
+    Yes(Receipt),
+    /// There was no room.
+    NotYet(Line),
+}
+
+impl Waiting {
+    /// Waits until the sinks have the event. Fails only where the request must not go on without.
+    pub async fn recorded(self) -> Result<(), NotRecorded> {
+        let receipt = match self.entered {
+            Entered::Yes(receipt) => Some(receipt),
+            Entered::NotYet(line) => self.auditor.enter(line).await,
+        };
+        let recorded = match receipt {
+            Some(receipt) => receipt.await.unwrap_or(false),
+            None => false,
+        };
+        if recorded || !self.strict { Ok(()) } else { Err(NotRecorded) }
+    }
+}
+
+impl Auditor {
+    /// Enters an event as soon as there is room; `None` if there will be none any more.
+    async fn enter(&self, mut line: Line) -> Option<Receipt> {
+        loop {
+            self.queue.room().await;
+            match self.queue.offer_awaited(&mut line) {
+                Ok(receipt) => return Some(receipt),
+                Err(Full) if self.queue.is_closed() => return None,
+                Err(Full) => {}
+            }
+        }
+    }
+}
 
 impl Drop for Auditor {
     fn drop(&mut self) {
@@ -165,58 +213,51 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        let mut batch = Vec::new();
-        while self.queue.take(&mut batch) {
-            self.counters.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        let mut gathered = Gathered::default();
+        while self.queue.take(&mut gathered) {
+            self.counters.events.fetch_add(gathered.len() as u64, Ordering::Relaxed);
             let mut recorded = true;
             for backend in &mut self.backends {
-                let taken = backend.give(&batch);
-                if let Err(error) = taken {
-                    self.counters.errors.fetch_add(batch.len() as u64, Ordering::Relaxed);
-                    tracing::error!(sink = backend.sink.name(), %error, "audit events were not recorded");
-                    recorded &= backend.mode != Mode::BlockingStrict;
+                for batch in gathered.batches() {
+                    if let Err(error) = backend.give(batch) {
+                        self.counters.errors.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                        tracing::error!(sink = backend.sink.name(), %error, "audit events were not recorded");
+                        recorded &= backend.mode != Mode::BlockingStrict;
+                    }
                 }
             }
-            for waiting in batch.drain(..).filter_map(|entry| entry.waiting) {
+            for waiting in gathered.waiting.drain(..) {
                 let _ = waiting.send(recorded);
             }
+            gathered.clear();
         }
         self.backends.iter_mut().for_each(|backend| backend.sink.close());
     }
 }
 
 impl Backend {
-    fn give(&mut self, batch: &[Entry]) -> Result<(), crate::sink::SinkError> {
-        let (event_bytes_max, batch_bytes_max) = match self.truncation {
-            Some(Truncation { event_bytes_max, batch_bytes_max }) => (event_bytes_max, batch_bytes_max),
-            None => (usize::MAX, usize::MAX),
+    fn give(&mut self, batch: &Batch) -> Result<(), crate::sink::SinkError> {
+        let Some(Truncation { event_bytes_max, batch_bytes_max }) = self.truncation else {
+            return self.sink.accept(batch);
         };
-        let mut fitting: Vec<Encoded> = Vec::with_capacity(batch.len());
+        let mut fitting = Batch::default();
         let mut bytes = 0;
-        for entry in batch {
-            let shorter = entry.without_bodies.as_ref().filter(|_| entry.event.json.len() > event_bytes_max);
-            let event = shorter.unwrap_or(&entry.event);
-            if event.json.len() > event_bytes_max {
+        for (event, without_bodies) in batch.with_shorter() {
+            let event = without_bodies.filter(|_| event.len() > event_bytes_max).unwrap_or(event);
+            if event.len() > event_bytes_max {
                 tracing::error!(sink = self.sink.name(), "event is too large even after truncating");
                 continue;
             }
-            if bytes > 0 && bytes + event.json.len() > batch_bytes_max {
+            if bytes > 0 && bytes + event.len() > batch_bytes_max {
                 self.sink.accept(&fitting)?;
-                fitting.clear();
+                fitting = Batch::default();
                 bytes = 0;
             }
-            bytes += event.json.len();
-            fitting.push(event.clone());
+            bytes += event.len();
+            fitting.push(event);
         }
         if fitting.is_empty() { Ok(()) } else { self.sink.accept(&fitting) }
     }
-}
-
-fn encoded(event: &Event, bodies: Bodies) -> Encoded {
-    let body_bytes = if bodies == Bodies::Kept { event.body_bytes() } else { 0 };
-    let mut json = Vec::with_capacity(HEAD_BYTES + body_bytes);
-    event.encode(&mut json, bodies);
-    Encoded { json: json.into() }
 }
 
 #[cfg(test)]

@@ -6,7 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::sink::{AuditSink, Encoded, SinkError};
+use bytes::Bytes;
+
+use crate::batch::Batch;
+use crate::sink::{AuditSink, SinkError};
 
 /// How events gather.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,7 +47,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    events: VecDeque<Encoded>,
+    events: VecDeque<Bytes>,
     closing: bool,
 }
 
@@ -64,10 +67,10 @@ impl AuditSink for Buffered {
         self.name
     }
 
-    fn accept(&mut self, events: &[Encoded]) -> Result<(), SinkError> {
+    fn accept(&mut self, events: &Batch) -> Result<(), SinkError> {
         let mut state = self.shared.state();
         let room = self.buffer_len.saturating_sub(state.events.len());
-        state.events.extend(events.iter().take(room).cloned());
+        state.events.extend(events.iter().take(room).map(Bytes::copy_from_slice));
         drop(state);
         self.shared.changed.notify_one();
         match events.len().saturating_sub(room) {
@@ -108,7 +111,7 @@ impl Shared {
     }
 
     /// The next batch: full, or as full as it became in time. `None` once everything is handed over.
-    fn gather(&self, buffering: &Buffering) -> Option<Vec<Encoded>> {
+    fn gather(&self, buffering: &Buffering) -> Option<Batch> {
         let idle = |state: &mut State| state.events.is_empty() && !state.closing;
         let state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
         let filling = |state: &mut State| state.events.len() < buffering.batch_len_max && !state.closing;

@@ -7,9 +7,11 @@
 //! This crate knows nothing of HTTP servers, handlers or the store.
 
 mod auditor;
+mod batch;
 mod body;
 mod buffered;
 mod event;
+mod heading;
 mod log_file;
 mod policy;
 mod queue;
@@ -18,13 +20,15 @@ mod sink;
 pub mod stream;
 mod webhook;
 
-pub use auditor::{Auditor, Backend, Counters, NotRecorded, Truncation};
+pub use auditor::{Auditor, Backend, Counters, NotRecorded, Truncation, Waiting};
 pub use bailiwick_machinery::audit::Level;
 pub use bailiwick_machinery::sensitivity::Sensitivity;
+pub use batch::Batch;
 pub use buffered::{Buffered, Buffering};
-pub use event::{Body, Event, ObjectRef, Request, ResponseStatus, Stage};
+pub use event::{Body, Event, ResponseStatus, Stage};
+pub use heading::{Heading, ObjectRef, Request};
 pub use log_file::{Compress, LogFile, LogFormat, LogOptions};
 pub use policy::{Policy, PolicyError};
 pub use rules::{RequestRules, StageSet, Subject};
-pub use sink::{AuditSink, Encoded, Mode, SinkError};
+pub use sink::{AuditSink, Mode, SinkError};
 pub use webhook::{WebhookOptions, WebhookSink};

@@ -12,7 +12,8 @@ use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::sink::{AuditSink, Encoded, SinkError};
+use crate::batch::Batch;
+use crate::sink::{AuditSink, SinkError};
 
 /// How an event is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,6 @@ pub enum Compress {
 pub struct LogFile {
     options: LogOptions,
     out: Out,
-    buffer: Vec<u8>,
     /// The earliest time that the next rotated file may be named by.
     rotated: Option<Timestamp>,
 }
@@ -62,44 +62,45 @@ impl LogFile {
     /// Opens the file, making it and its directory if need be; only its owner can read it.
     pub fn open(options: LogOptions) -> io::Result<Self> {
         let out = if options.path.as_os_str() == "-" { Out::Stdout } else { open(&options.path)? };
-        Ok(Self { options, out, buffer: Vec::new(), rotated: None })
+        Ok(Self { options, out, rotated: None })
     }
 
-    fn write_lines(&mut self, events: &[Encoded]) -> io::Result<()> {
-        self.buffer.clear();
-        for event in events {
-            let start = self.buffer.len();
-            match self.options.format {
-                LogFormat::Json => self.buffer.extend_from_slice(&event.json),
-                LogFormat::Legacy => self.buffer.extend_from_slice(legacy_line(&event.json).as_bytes()),
-            }
-            self.buffer.push(b'\n');
-            let line = (self.buffer.len() - start) as u64;
+    fn write_lines(&mut self, events: &Batch) -> io::Result<()> {
+        match self.options.format {
+            LogFormat::Json => self.write_all(events),
+            LogFormat::Legacy => self.write_all(&events.iter().map(legacy_line).collect()),
+        }
+    }
+
+    /// Writes lines, at once as far as one file goes.
+    fn write_all(&mut self, events: &Batch) -> io::Result<()> {
+        let lines = events.lines();
+        let (mut written, mut start) = (0, 0);
+        for &end in events.ends() {
             // An event is never split between files.
             if let Out::File { bytes, .. } = &self.out
                 && self.options.bytes_max > 0
-                && *bytes + start as u64 > 0
-                && *bytes + start as u64 + line > self.options.bytes_max
+                && *bytes + (start - written) as u64 > 0
+                && *bytes + (end - written) as u64 > self.options.bytes_max
             {
-                let next = self.buffer.split_off(start);
-                self.flush()?;
+                self.write(lines.get(written..start).unwrap_or_default())?;
                 self.rotate()?;
-                self.buffer = next;
+                written = start;
             }
+            start = end;
         }
-        self.flush()
+        self.write(lines.get(written..).unwrap_or_default())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         match &mut self.out {
-            Out::Stdout => io::stdout().lock().write_all(&self.buffer)?,
+            Out::Stdout => io::stdout().lock().write_all(lines),
             Out::File { file, bytes } => {
-                file.write_all(&self.buffer)?;
-                *bytes += self.buffer.len() as u64;
+                file.write_all(lines)?;
+                *bytes += lines.len() as u64;
+                Ok(())
             }
         }
-        self.buffer.clear();
-        Ok(())
     }
 
     fn rotate(&mut self) -> io::Result<()> {
@@ -123,7 +124,7 @@ impl AuditSink for LogFile {
         "log"
     }
 
-    fn accept(&mut self, events: &[Encoded]) -> Result<(), SinkError> {
+    fn accept(&mut self, events: &Batch) -> Result<(), SinkError> {
         Ok(self.write_lines(events)?)
     }
 }
@@ -258,8 +259,8 @@ mod tests {
         }
     }
 
-    fn event(number: usize) -> Encoded {
-        Encoded { json: format!("{{\"n\":{number},\"pad\":\"{}\"}}", "x".repeat(30)).into() }
+    fn events(numbers: std::ops::Range<usize>) -> Batch {
+        numbers.map(|number| format!("{{\"n\":{number},\"pad\":\"{}\"}}", "x".repeat(30))).collect()
     }
 
     fn names(directory: &Path) -> Vec<String> {
@@ -275,7 +276,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let mut log = LogFile::open(options(directory.path(), Compress::No)).expect("opened");
         for number in 0..10 {
-            log.accept(&[event(number)]).expect("written");
+            log.accept(&events(number..number + 1)).expect("written");
         }
         let files = names(&directory.path().join("logs"));
         assert_eq!(files.len(), 3, "{files:?}");
@@ -294,7 +295,7 @@ mod tests {
         let mut options = options(directory.path(), Compress::No);
         options.backups_max = 0;
         let mut log = LogFile::open(options).expect("opened");
-        log.accept(&(0..10).map(event).collect::<Vec<_>>()).expect("written");
+        log.accept(&events(0..10)).expect("written");
         assert_eq!(names(&directory.path().join("logs")).len(), 5);
     }
 
@@ -303,7 +304,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let mut log = LogFile::open(options(directory.path(), Compress::Gzip)).expect("opened");
         for number in 0..5 {
-            log.accept(&[event(number)]).expect("written");
+            log.accept(&events(number..number + 1)).expect("written");
         }
         let files = names(&directory.path().join("logs"));
         assert!(files.iter().any(|file| file.ends_with(".log.gz")), "{files:?}");
@@ -318,7 +319,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         for number in 0..2 {
             let mut log = LogFile::open(options(directory.path(), Compress::No)).expect("opened");
-            log.accept(&[event(number)]).expect("written");
+            log.accept(&events(number..number + 1)).expect("written");
         }
         let text = std::fs::read_to_string(directory.path().join("logs/audit.log")).expect("read");
         assert_eq!(text.lines().count(), 2);

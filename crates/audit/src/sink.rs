@@ -1,13 +1,6 @@
 //! Where events go: the contract between the auditor and its sinks.
 
-use bytes::Bytes;
-
-/// An event as it is kept and sent: one line of JSON without the newline. Cloning shares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encoded {
-    /// The event in `audit.k8s.io/v1`.
-    pub json: Bytes,
-}
+use crate::batch::Batch;
 
 /// Whether the answer to a request waits for its events, from the least to the most strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +31,7 @@ pub trait AuditSink: Send + 'static {
     /// What errors and metrics call it.
     fn name(&self) -> &'static str;
 
-    fn accept(&mut self, events: &[Encoded]) -> Result<(), SinkError>;
+    fn accept(&mut self, events: &Batch) -> Result<(), SinkError>;
 
     /// Nothing more will come: finish what is under way.
     fn close(&mut self) {}

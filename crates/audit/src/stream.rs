@@ -13,7 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::sink::{AuditSink, Encoded, SinkError};
+use crate::batch::Batch;
+use crate::sink::{AuditSink, SinkError};
 use segment::{Appender, Segments};
 
 /// How the stream is kept.
@@ -86,8 +87,8 @@ impl AuditSink for StreamSink {
         "stream"
     }
 
-    fn accept(&mut self, events: &[Encoded]) -> Result<(), SinkError> {
-        self.appender.append(events.iter().map(|event| &event.json))?;
+    fn accept(&mut self, events: &Batch) -> Result<(), SinkError> {
+        self.appender.append(events.iter())?;
         self.last.send_replace(self.appender.next() - 1);
         if self.appender.bytes() >= self.options.segment_bytes {
             self.appender.roll(&self.options.directory)?;

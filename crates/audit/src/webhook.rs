@@ -13,7 +13,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::sink::{AuditSink, Encoded, Mode, SinkError};
+use crate::batch::Batch;
+use crate::sink::{AuditSink, Mode, SinkError};
 
 /// How a webhook is used; the defaults are upstream's.
 #[derive(Clone, Copy, Debug)]
@@ -103,11 +104,11 @@ impl AuditSink for WebhookSink {
         "webhook"
     }
 
-    fn accept(&mut self, events: &[Encoded]) -> Result<(), SinkError> {
+    fn accept(&mut self, events: &Batch) -> Result<(), SinkError> {
         match &self.buffer {
             Some(buffer) => buffer.add(events, self.options.buffer_len),
             None => {
-                let list = event_list(events.iter().map(|event| &event.json));
+                let list = event_list(events.iter());
                 Ok(self.runtime.block_on(self.sender.send(list, BLOCKING_ATTEMPTS))?)
             }
         }
@@ -130,10 +131,10 @@ impl Buffer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, events: &[Encoded], len_max: usize) -> Result<(), SinkError> {
+    fn add(&self, events: &Batch, len_max: usize) -> Result<(), SinkError> {
         let mut state = self.state();
         let room = len_max.saturating_sub(state.events.len());
-        state.events.extend(events.iter().take(room).map(|event| event.json.clone()));
+        state.events.extend(events.iter().take(room).map(Bytes::copy_from_slice));
         drop(state);
         self.changed.notify_one();
         match events.len().saturating_sub(room) {
@@ -148,7 +149,7 @@ impl Buffer {
         while let Some(batch) = self.gather(&options).await {
             throttle.wait().await;
             let count = batch.len();
-            let list = event_list(batch.iter());
+            let list = event_list(batch.iter().map(|event| &**event));
             while let Err(error) = sender.send(list.clone(), u32::MAX).await {
                 tracing::error!(%error, "the audit webhook was given up");
             }
@@ -202,7 +203,7 @@ impl Sender {
     }
 }
 
-fn event_list<'a>(events: impl Iterator<Item = &'a Bytes>) -> Bytes {
+fn event_list<'a>(events: impl Iterator<Item = &'a [u8]>) -> Bytes {
     let mut list = br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#.to_vec();
     for (index, event) in events.enumerate() {
         if index > 0 {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bailiwick::audit::{AuditLog, AuditOptions, AuditStream};
 use bailiwick::{AuthenticationOptions, ControlPlane, Running};
 use bailiwick_audit::stream::StreamOptions;
-use bailiwick_audit::{AuditSink, Compress, Encoded, LogFormat, LogOptions, Mode, SinkError};
+use bailiwick_audit::{AuditSink, Batch, Compress, LogFormat, LogOptions, Mode, SinkError};
 use bailiwick_machinery::resource::Resource;
 use bailiwick_machinery::strategy::Strategy;
 use bailiwick_server::Connection;
@@ -271,8 +271,8 @@ impl AuditSink for Memory {
         "memory"
     }
 
-    fn accept(&mut self, events: &[Encoded]) -> Result<(), SinkError> {
-        self.0.lock().unwrap().extend(events.iter().map(|event| event.json.clone()));
+    fn accept(&mut self, events: &Batch) -> Result<(), SinkError> {
+        self.0.lock().unwrap().extend(events.iter().map(Bytes::copy_from_slice));
         Ok(())
     }
 }
@@ -327,28 +327,29 @@ async fn a_request_that_cannot_be_recorded_is_refused_in_strict_mode() {
         fn name(&self) -> &'static str {
             "broken"
         }
-        fn accept(&mut self, _: &[Encoded]) -> Result<(), SinkError> {
+        fn accept(&mut self, _: &Batch) -> Result<(), SinkError> {
             Err(SinkError::Io(std::io::Error::other("the disk is gone")))
         }
     }
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, users: [admin]}]\n";
     let policy = bailiwick_audit::Policy::parse(policy).unwrap();
     let backend = bailiwick_audit::Backend { sink: Box::new(Broken), mode: Mode::BlockingStrict, truncation: None };
-    let auditor = bailiwick_audit::Auditor::start(policy, vec![backend]).unwrap();
-    let request = bailiwick_audit::Request {
+    let auditor = Arc::new(bailiwick_audit::Auditor::start(policy, vec![backend]).unwrap());
+    let request = bailiwick_audit::Heading::new(&bailiwick_audit::Request {
         level: bailiwick_audit::Level::Metadata,
-        audit_id: "a".into(),
-        uri: "/".into(),
+        audit_id: "a",
+        uri: "/",
         verb: "get",
         user: None,
-        source_ips: Vec::new(),
-        user_agent: String::new(),
+        source_ips: &[],
+        user_agent: "",
         object: None,
         received: jiff::Timestamp::now(),
         omit_managed_fields: false,
         sensitivity: bailiwick_audit::Sensitivity::Nothing,
-    };
-    let refusal = auditor.record(bailiwick_audit::Event::received(Arc::new(request))).await.unwrap_err();
+    });
+    let waiting = auditor.record(&bailiwick_audit::Event::received(&request)).unwrap();
+    let refusal = waiting.recorded().await.unwrap_err();
     assert_eq!(refusal.to_string(), "failed to store audit event");
 }
 

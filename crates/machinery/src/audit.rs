@@ -49,7 +49,8 @@ const UNDECIDED: u8 = u8::MAX;
 /// What was noted of a request.
 #[derive(Clone, Debug, Default)]
 pub struct AuditNotes {
-    pub annotations: Vec<(Cow<'static, str>, String)>,
+    /// By their keys, in order.
+    pub annotations: Vec<(Cow<'static, str>, Cow<'static, str>)>,
     /// The identity the request went on as, and the verb that allowed it where that was a constrained one.
     pub impersonated: Option<(Arc<UserInfo>, &'static str)>,
     /// What the object in the request's body says about itself.
@@ -58,6 +59,16 @@ pub struct AuditNotes {
     pub request: Option<Bytes>,
     /// The answer as JSON, where it is sent in another form.
     pub response: Option<Bytes>,
+}
+
+impl AuditNotes {
+    /// Adds an annotation. The first value of a key stays.
+    pub fn annotate(&mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) {
+        let key = key.into();
+        if let Err(place) = self.annotations.binary_search_by(|(existing, _)| existing.cmp(&key)) {
+            self.annotations.insert(place, (key, value.into()));
+        }
+    }
 }
 
 /// The identity of an object that a request carried.
@@ -101,12 +112,9 @@ impl AuditContext {
     }
 
     /// Adds an annotation. The first value of a key stays.
-    pub fn annotate(&self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+    pub fn annotate(&self, key: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) {
         if self.is_on() {
-            let (key, mut notes) = (key.into(), self.notes());
-            if !notes.annotations.iter().any(|(existing, _)| *existing == key) {
-                notes.annotations.push((key, value.into()));
-            }
+            self.notes().annotate(key, value);
         }
     }
 
@@ -161,7 +169,7 @@ mod tests {
     use super::*;
 
     fn annotations(context: &AuditContext) -> Vec<(String, String)> {
-        context.notes().annotations.iter().map(|(key, value)| (key.to_string(), value.clone())).collect()
+        context.notes().annotations.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
     }
 
     #[test]
@@ -179,6 +187,16 @@ mod tests {
         context.decide(Level::Metadata);
         context.annotate("a", "2");
         assert_eq!(annotations(&context), [("a".to_owned(), "1".to_owned())]);
+    }
+
+    #[test]
+    fn annotations_are_in_the_order_of_their_keys() {
+        let context = AuditContext::undecided();
+        for key in ["b", "c", "a", "b"] {
+            context.annotate(key, format!("of {key}"));
+        }
+        let keys: Vec<String> = annotations(&context).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["a", "b", "c"]);
     }
 
     #[test]

@@ -247,7 +247,7 @@ impl ApiServer {
         let (entered, user, counted) = match caller {
             Caller::OfRoot(user) => (None, user, None),
             Caller::Visits(name, visitor) => {
-                exchange.audit.annotate(PROJECT_ANNOTATION, name);
+                exchange.audit.annotate(PROJECT_ANNOTATION, name.to_owned());
                 let counted = visitor.counted(name);
                 let (tenant, user) = self.enter(name, visitor).await?;
                 exchange.tenant = Some(tenant.clone());
@@ -359,7 +359,7 @@ impl ApiServer {
             } else {
                 let word = if decision.is_allowed() { "allow" } else { "forbid" };
                 audit.annotate("authorization.k8s.io/decision", word);
-                audit.annotate("authorization.k8s.io/reason", decision.reason());
+                audit.annotate("authorization.k8s.io/reason", decision.reason().to_owned());
             }
         }
         decision.require(attributes)

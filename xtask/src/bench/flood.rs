@@ -1,7 +1,10 @@
 //! `cargo xtask bench --flood`: what one client notices of another that floods the server with a hundred connections.
-//! Both have the same rights and belong to the same priority level; the quiet one asks for one object at a time. The noisy
-//! one is a process of lowest priority: it stands for a hundred machines, and what is measured is how the server shares
-//! itself, not how this machine's cores are shared between the two clients.
+//! Both have the same rights and belong to the same priority level; the quiet one asks for one object at a time.
+//!
+//! Both stand for other machines, and what is measured is how the server shares itself, not how this machine's cores are
+//! shared between three programs. So the noisy client gets the time that nobody else wants, and gives it up at once
+//! (SCHED_IDLE; a process that is only nice finishes its turn of up to 4 ms first), and the quiet one does not wait for a
+//! core (SCHED_FIFO, where that is allowed; it says so where it is not).
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -19,7 +22,9 @@ use crate::conformance::servers::Running;
 const CONNECTIONS: usize = 100;
 /// How often the quiet client asks, and how many times per phase.
 const QUIET_PERIOD: Duration = Duration::from_millis(5);
-const QUIET_REQUESTS: usize = 2000;
+const QUIET_REQUESTS: usize = 1000;
+/// Phases without and with the flood take turns, this often each: a shared machine has bad moments.
+const ROUNDS: usize = 3;
 /// Objects that the noisy client lists.
 const OBJECTS: usize = 500;
 
@@ -54,27 +59,38 @@ impl User {
     }
 }
 
-/// The latencies of one phase.
-struct Latencies(Vec<Duration>);
+/// Latencies in milliseconds.
+#[derive(Default)]
+struct Latencies(Vec<f64>);
 
 impl Latencies {
+    fn extend(&mut self, more: Vec<f64>) {
+        self.0.extend(more);
+        self.0.sort_by(f64::total_cmp);
+    }
+
     fn at(&self, part: f64) -> f64 {
         let index = ((self.0.len() as f64 * part) as usize).min(self.0.len().saturating_sub(1));
-        self.0.get(index).map_or(0.0, |latency| latency.as_secs_f64() * 1000.0)
+        self.0.get(index).copied().unwrap_or_default()
     }
 }
 
 /// Measures and prints one server's row for each kind of flood.
 pub fn measure(name: &str, running: &Running) -> Result<()> {
     let base = running.server.base().to_owned();
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime()?.block_on(prepare(&base))?;
     let floods = [("gets of one object", format!("{MAPS}/m0")), ("lists of 500 objects", MAPS.to_owned())];
     for (what, path) in floods {
-        let idle = runtime()?.block_on(ask(&base))?;
-        let noise = Noise::start(&base, &path)?;
-        let flooded = runtime()?.block_on(ask(&base))?;
-        let (rate, turned_away) = noise.stop()?;
+        let (mut idle, mut flooded) = (Latencies::default(), Latencies::default());
+        let (mut rate, mut turned_away) = (0.0, 0);
+        for _ in 0..ROUNDS {
+            idle.extend(quiet(&base)?);
+            let noise = Noise::start(&base, &path)?;
+            flooded.extend(quiet(&base)?);
+            let (in_round, away) = noise.stop()?;
+            rate += in_round / ROUNDS as f64;
+            turned_away += away;
+        }
         println!(
             "| {name}, {what} at {rate:.0}/s | p50 {:.2} → {:.2} ms | p99 {:.2} → {:.2} ms | {:.1}x | {turned_away} turned away |",
             idle.at(0.5),
@@ -83,6 +99,42 @@ pub fn measure(name: &str, running: &Running) -> Result<()> {
             flooded.at(0.99),
             flooded.at(0.99) / idle.at(0.99),
         );
+    }
+    Ok(())
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// What the quiet client sees of one phase.
+fn quiet(base: &str) -> Result<Vec<f64>> {
+    let waits_for_no_core =
+        Command::new("chrt").args(["--fifo", "1", "true"]).status().is_ok_and(|done| done.success());
+    let mut command = match waits_for_no_core {
+        true => Command::new("chrt"),
+        false => Command::new("env"),
+    };
+    if waits_for_no_core {
+        command.args(["--fifo", "1"]);
+    } else {
+        println!("the quiet client waits for a core as others do: no right to SCHED_FIFO");
+    }
+    let output = command
+        .arg(std::env::current_exe()?)
+        .args(["bench", "--quiet-from-here", base])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("starting the quiet client")?;
+    ensure!(output.status.success(), "the quiet client failed");
+    let text = String::from_utf8(output.stdout)?;
+    text.lines().map(|line| line.parse().context("a latency of the quiet client")).collect()
+}
+
+/// The quiet client's own process: prints each latency.
+pub fn quiet_from_here(base: &str) -> Result<()> {
+    for latency in runtime()?.block_on(ask(base))? {
+        println!("{:.4}", latency.as_secs_f64() * 1000.0);
     }
     Ok(())
 }
@@ -120,7 +172,7 @@ async fn prepare(base: &str) -> Result<()> {
 }
 
 /// Asks for one object, again and again, with pauses.
-async fn ask(base: &str) -> Result<Latencies> {
+async fn ask(base: &str) -> Result<Vec<Duration>> {
     let quiet = User::new(base, "quiet")?;
     let path = format!("{MAPS}/m1");
     let mut latencies = Vec::with_capacity(QUIET_REQUESTS);
@@ -134,8 +186,7 @@ async fn ask(base: &str) -> Result<Latencies> {
         }
         tokio::time::sleep(QUIET_PERIOD).await;
     }
-    latencies.sort();
-    Ok(Latencies(latencies))
+    Ok(latencies)
 }
 
 /// The noisy client, running.
@@ -144,8 +195,8 @@ struct Noise(Child);
 impl Noise {
     /// Returns once every connection has had an answer, or after ten seconds.
     fn start(base: &str, path: &str) -> Result<Self> {
-        let mut child = Command::new("nice")
-            .args(["-n", "19"])
+        let mut child = Command::new("chrt")
+            .args(["--idle", "0"])
             .arg(std::env::current_exe()?)
             .args(["bench", "--flood-from-here", &format!("{base} {path}")])
             .stdin(Stdio::piped())
@@ -184,9 +235,8 @@ pub fn flood_from_here(target: &str) -> Result<()> {
             stop.store(true, Ordering::Relaxed);
         });
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let began = Instant::now();
-    let turned_away = runtime.block_on(flood(base, path, &stop, &sent))?;
+    let turned_away = runtime()?.block_on(flood(base, path, &stop, &sent))?;
     println!("{:.0} {turned_away}", sent.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64());
     Ok(())
 }

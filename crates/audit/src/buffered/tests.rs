@@ -13,15 +13,15 @@ impl AuditSink for Told {
         "told"
     }
 
-    fn accept(&mut self, events: &[Encoded]) -> Result<(), SinkError> {
+    fn accept(&mut self, events: &Batch) -> Result<(), SinkError> {
         let _ = self.go.recv();
-        let _ = self.batches.send(events.iter().map(|event| event.json.to_vec()).collect());
+        let _ = self.batches.send(events.iter().map(<[u8]>::to_vec).collect());
         Ok(())
     }
 }
 
-fn events(names: &[&str]) -> Vec<Encoded> {
-    names.iter().map(|name| Encoded { json: (*name).to_owned().into() }).collect()
+fn events(names: &[&str]) -> Batch {
+    names.iter().collect()
 }
 
 fn buffered(buffering: Buffering) -> (Buffered, mpsc::Receiver<Vec<Vec<u8>>>, mpsc::Sender<()>) {

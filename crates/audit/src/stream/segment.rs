@@ -122,7 +122,7 @@ impl Appender {
     }
 
     /// Adds events. They are on disk when this returns; after a failure none of them is.
-    pub fn append<'a>(&mut self, events: impl Iterator<Item = &'a Bytes>) -> io::Result<()> {
+    pub fn append<'a>(&mut self, events: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
         self.buffer.clear();
         let mut count = 0;
         for event in events {

@@ -4,13 +4,17 @@ fn options(directory: &Path) -> StreamOptions {
     StreamOptions { directory: directory.to_owned(), segment_bytes: 200, bytes_max: 1 << 20 }
 }
 
-fn event(number: u64) -> Encoded {
-    Encoded { json: format!("{{\"n\":{number}}}").into() }
+fn event(number: u64) -> String {
+    format!("{{\"n\":{number}}}")
+}
+
+fn events(numbers: impl IntoIterator<Item = u64>) -> Batch {
+    numbers.into_iter().map(event).collect()
 }
 
 fn numbers(items: &[Item]) -> Vec<u64> {
     for item in items {
-        assert_eq!(item.json, event(item.sequence).json, "numbers and events stay together");
+        assert_eq!(item.json, event(item.sequence), "numbers and events stay together");
     }
     items.iter().map(|item| item.sequence).collect()
 }
@@ -21,7 +25,7 @@ async fn a_subscriber_gets_every_event_in_order_across_segments() {
     let (mut sink, stream) = open(options(directory.path())).expect("opened");
     let mut subscription = stream.subscribe("store").expect("subscribed");
     for number in 1..=50 {
-        sink.accept(&[event(number)]).expect("written");
+        sink.accept(&events([number])).expect("written");
     }
     let mut seen = Vec::new();
     while seen.len() < 50 {
@@ -37,12 +41,12 @@ async fn after_a_restart_a_subscriber_goes_on_where_it_acknowledged() {
     {
         let (mut sink, stream) = open(options(directory.path())).expect("opened");
         let mut subscription = stream.subscribe("store").expect("subscribed");
-        sink.accept(&(1..=10).map(event).collect::<Vec<_>>()).expect("written");
+        sink.accept(&events(1..=10)).expect("written");
         assert_eq!(subscription.next(5).await.expect("read").len(), 5);
         subscription.acknowledge(3).expect("acknowledged");
     }
     let (mut sink, stream) = open(options(directory.path())).expect("opened again");
-    sink.accept(&[event(11)]).expect("written");
+    sink.accept(&events([11])).expect("written");
     let mut subscription = stream.subscribe("store").expect("subscribed");
     let mut seen = Vec::new();
     while seen.len() < 8 {
@@ -56,7 +60,7 @@ async fn what_a_crash_left_half_written_is_cut_off() {
     let directory = tempfile::tempdir().expect("directory");
     let path = {
         let (mut sink, _stream) = open(options(directory.path())).expect("opened");
-        sink.accept(&[event(1), event(2)]).expect("written");
+        sink.accept(&events([1, 2])).expect("written");
         Segments::list(directory.path()).expect("listed").holding(1).expect("a segment").path.clone()
     };
     let whole = std::fs::read(&path).expect("read");
@@ -64,7 +68,7 @@ async fn what_a_crash_left_half_written_is_cut_off() {
         std::fs::write(&path, &whole[..cut]).expect("cut");
         let (mut sink, stream) = open(options(directory.path())).expect("opened");
         let next = *stream.last.borrow() + 1;
-        sink.accept(&[event(next)]).expect("written");
+        sink.accept(&events([next])).expect("written");
         let mut subscription = stream.subscribe(&format!("reader-{cut}")).expect("subscribed");
         assert_eq!(numbers(&subscription.read(100).expect("read")), (1..=next).collect::<Vec<_>>(), "cut at {cut}");
     }
@@ -77,7 +81,7 @@ async fn acknowledged_segments_are_removed_and_others_are_not() {
     let (mut fast, mut slow) =
         (stream.subscribe("fast").expect("subscribed"), stream.subscribe("slow").expect("subscribed"));
     let write = |sink: &mut StreamSink, range: std::ops::RangeInclusive<u64>| {
-        range.for_each(|number| sink.accept(&[event(number)]).expect("written"));
+        range.for_each(|number| sink.accept(&events([number])).expect("written"));
     };
     write(&mut sink, 1..=40);
     fast.acknowledge(40).expect("acknowledged");
@@ -96,7 +100,7 @@ async fn who_is_away_too_long_is_told_what_is_lost() {
     let small = StreamOptions { bytes_max: 500, ..options(directory.path()) };
     let (mut sink, stream) = open(small).expect("opened");
     let mut subscription = stream.subscribe("store").expect("subscribed");
-    (1..=200).for_each(|number| sink.accept(&[event(number)]).expect("written"));
+    (1..=200).for_each(|number| sink.accept(&events([number])).expect("written"));
     let Err(StreamError::Lost { missed: 1, resume }) = subscription.read(10) else { panic!("told") };
     subscription.resume(resume);
     assert_eq!(numbers(&subscription.read(2).expect("read")), [resume, resume + 1]);
@@ -109,7 +113,7 @@ async fn a_waiting_subscriber_is_woken() {
     let mut subscription = stream.subscribe("store").expect("subscribed");
     let waiting = tokio::spawn(async move { subscription.next(1).await.expect("read") });
     tokio::task::yield_now().await;
-    sink.accept(&[event(1)]).expect("written");
+    sink.accept(&events([1])).expect("written");
     assert_eq!(numbers(&waiting.await.expect("joined")), [1]);
     assert!(matches!(stream.subscribe("../x"), Err(StreamError::Name(_))));
 }

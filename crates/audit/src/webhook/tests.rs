@@ -77,8 +77,8 @@ async fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(body)
 }
 
-fn events(range: std::ops::Range<u64>) -> Vec<Encoded> {
-    range.map(|n| Encoded { json: format!("{{\"n\":{n}}}").into() }).collect()
+fn events(range: std::ops::Range<u64>) -> Batch {
+    range.map(|n| format!("{{\"n\":{n}}}")).collect()
 }
 
 fn options() -> WebhookOptions {

@@ -1,15 +1,17 @@
 //! The audit events of one request: when it arrives, when its answer begins where that goes on for long, and when it ends.
 //!
-//! Nothing is copied for them that can be shared: bodies are the bytes received and sent, and are encoded elsewhere.
+//! What they all say is encoded once, when the request arrives. Bodies are the bytes received and sent.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bailiwick_audit::{
-    Auditor, Body, Event, Level, ObjectRef, Request, ResponseStatus, Sensitivity, Stage, StageSet, Subject,
+    Auditor, Body, Event, Heading, Level, ObjectRef, Request, ResponseStatus, Sensitivity, Stage, StageSet, Subject,
+    Waiting,
 };
 use bailiwick_machinery::audit::{AuditContext, AuditNotes};
-use bailiwick_machinery::status::{ApiError, ApiResult};
+use bailiwick_machinery::status::ApiError;
 use bailiwick_machinery::user::UserInfo;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -39,7 +41,7 @@ pub(crate) enum Sender<'a> {
 /// Records one request.
 pub(crate) struct Recorder {
     auditor: Arc<Auditor>,
-    request: Arc<Request>,
+    request: Heading,
     omit: StageSet,
     course: Course,
 }
@@ -85,95 +87,86 @@ impl Recorder {
             return None;
         }
         let object = info.is_resource.then(|| ObjectRef {
-            resource: info.resource.clone(),
-            namespace: info.namespace.clone(),
-            name: info.meant_name().to_owned(),
-            group: info.group.clone(),
-            version: info.version.clone(),
-            subresource: info.subresource.clone(),
+            resource: &info.resource,
+            namespace: &info.namespace,
+            name: info.meant_name(),
+            group: &info.group,
+            version: &info.version,
+            subresource: &info.subresource,
         });
-        let request = Request {
+        let request = Heading::new(&Request {
             level: rules.level,
-            audit_id: received.1.to_owned(),
-            uri: parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_owned(), |uri| uri.as_str().to_owned()),
+            audit_id: received.1,
+            uri: parts.uri.path_and_query().map_or_else(|| parts.uri.path(), |uri| uri.as_str()),
             verb: info.verb,
-            user: user.cloned(),
-            source_ips: source_ips(&parts.headers, connection.peer.map(|peer| peer.ip())),
-            user_agent: user_agent(&parts.headers),
+            user: user.map(|user| &**user),
+            source_ips: &source_ips(&parts.headers, connection.peer.map(|peer| peer.ip())),
+            user_agent: &user_agent(&parts.headers),
             object,
             received: received.0,
             omit_managed_fields: rules.omit_managed_fields,
             sensitivity: Sensitivity::of(&info.group, &info.resource, &info.subresource),
-        };
-        Some(Self { auditor: auditor.clone(), request: Arc::new(request), omit: rules.omit_stages, course })
+        });
+        Some(Self { auditor: auditor.clone(), request, omit: rules.omit_stages, course })
     }
 
-    /// The request is about to be served.
-    pub async fn received(&self) -> ApiResult<()> {
+    /// The request is about to be served, and waits for what is returned.
+    pub fn received(&self) -> Option<Waiting> {
         if self.course == Course::Unauthenticated || self.omit.contains(Stage::RequestReceived) {
-            return Ok(());
+            return None;
         }
-        let recorded = self.auditor.record(Event::received(self.request.clone())).await;
-        recorded.map_err(|error| ApiError::internal(error.to_string()))
+        self.auditor.record(&Event::received(&self.request))
     }
 
-    /// Serving the request panicked.
-    pub async fn panicked(self, context: &AuditContext) {
+    /// Serving the request panicked, and its answer waits for what is returned.
+    pub fn panicked(&self, context: &AuditContext) -> Option<Waiting> {
         let message = "APIServer panic'd: the server could not serve the request";
-        let status = ApiError::new(500, "InternalError", message).to_status();
-        let event =
-            self.event(Stage::Panic, ResponseStatus::Status(status), std::mem::take(&mut *context.notes()), None);
-        self.record(event).await;
+        let status = ResponseStatus::Status(ApiError::new(500, "InternalError", message).to_status());
+        self.record(Stage::Panic, &status, &context.notes(), None)
     }
 
-    /// The answer is ready to be sent; `error` is what it says if it is a failure. Where it is made as it is sent, what is
-    /// returned goes along with it. (A body cannot be shared between threads, so it is lent exclusively.)
-    pub async fn answered(
-        self,
-        context: &AuditContext,
-        answer: &mut Answer,
-        error: Option<&ApiError>,
-    ) -> Option<Recording> {
+    /// The answer is ready to be sent; `error` is what it says if it is a failure.
+    pub fn answered(self, context: &AuditContext, answer: &Answer, error: Option<&ApiError>) -> Answered {
         let notes = std::mem::take(&mut *context.notes());
         let status = match error {
             Some(error) => ResponseStatus::Status(error.to_status()),
             None => ResponseStatus::Code(answer.status),
         };
         let response = match &status {
-            ResponseStatus::Status(status) if self.request.level >= Level::RequestResponse => {
+            ResponseStatus::Status(status) if self.request.level() >= Level::RequestResponse => {
                 serde_json::to_vec(status).ok().map(|json| Body::Whole(json.into()))
             }
             _ => self.sent(answer),
         };
+        let mut answered = Answered::default();
         if self.course != Course::Usual {
-            let started = self.event(Stage::ResponseStarted, status.clone(), notes.clone(), response.clone());
-            self.record(started).await;
+            answered.waiting.extend(self.record(Stage::ResponseStarted, &status, &notes, response.as_ref()));
         }
         if self.course == Course::Unauthenticated {
-            return None;
+            return answered;
         }
         if !answer.body.is_streamed() {
-            let event = self.event(Stage::ResponseComplete, status, notes, response);
-            self.record(event).await;
-            return None;
+            answered.waiting.extend(self.record(Stage::ResponseComplete, &status, &notes, response.as_ref()));
+            return answered;
         }
         // What is no object, such as the stream of all projects' changes, is not recorded.
-        let recorded = self.request.level >= Level::RequestResponse
-            && self.request.object.is_some()
+        let recorded = self.request.level() >= Level::RequestResponse
+            && self.request.is_resource()
             && self.course == Course::Usual
             && notes.response.is_none()
             && is_json(answer)
             && !matches!(answer.body, ResponseBody::Proxied(_));
         let capture = if recorded { Capture::Pieces(Vec::new(), 0) } else { Capture::Nothing };
-        Some(Recording { recorder: self, status, notes, capture })
+        answered.recording = Some(Recording { recorder: self, status, notes, capture });
+        answered
     }
 
     /// The bytes of an answer that is at hand, where they are recorded or tell its status.
     fn sent(&self, answer: &Answer) -> Option<Body> {
-        let recorded = self.request.level >= Level::RequestResponse && self.request.object.is_some();
+        let recorded = self.request.level() >= Level::RequestResponse && self.request.is_resource();
         match &answer.body {
             ResponseBody::Full(Some(bytes))
-                if (recorded || self.request.verb.starts_with("delete"))
+                if (recorded || self.request.verb().starts_with("delete"))
                     && is_json(answer)
                     && bytes.len() <= RESPONSE_BYTES_MAX =>
             {
@@ -183,16 +176,38 @@ impl Recorder {
         }
     }
 
-    fn event(&self, stage: Stage, status: ResponseStatus, notes: AuditNotes, response: Option<Body>) -> Event {
-        Event { request: self.request.clone(), stage, at: Timestamp::now(), status: Some(status), notes, response }
+    /// Only the arrival of a request can be refused for want of a record.
+    fn record(
+        &self,
+        stage: Stage,
+        status: &ResponseStatus,
+        notes: &AuditNotes,
+        response: Option<&Body>,
+    ) -> Option<Waiting> {
+        if self.omit.contains(stage) {
+            return None;
+        }
+        self.auditor.record(&self.event(stage, status, notes, response))
     }
 
-    async fn record(&self, event: Event) {
-        if !self.omit.contains(event.stage) {
-            // Only the arrival of a request can be refused for want of a record.
-            let _ = self.auditor.record(event).await;
-        }
+    fn event<'a>(
+        &'a self,
+        stage: Stage,
+        status: &'a ResponseStatus,
+        notes: &'a AuditNotes,
+        response: Option<&'a Body>,
+    ) -> Event<'a> {
+        Event { request: &self.request, stage, at: Timestamp::now(), status: Some(status), notes, response }
     }
+}
+
+/// What is left to do for an answer that has been recorded as far as it is known.
+#[derive(Default)]
+pub(crate) struct Answered {
+    /// What the answer waits for.
+    pub waiting: Vec<Waiting>,
+    /// Where the answer is made as it is sent, this goes along with it.
+    pub recording: Option<Recording>,
 }
 
 fn is_json(answer: &Answer) -> bool {
@@ -200,7 +215,7 @@ fn is_json(answer: &Answer) -> bool {
 }
 
 /// The addresses a request came by: those proxies tell, then the one of the connection.
-fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
+fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<IpAddr> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut ips: Vec<IpAddr> = header("x-forwarded-for").split(',').filter_map(|ip| ip.trim().parse().ok()).collect();
     if let Ok(real) = header("x-real-ip").parse()
@@ -213,14 +228,14 @@ fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
     {
         ips.push(peer);
     }
-    ips.iter().map(ToString::to_string).collect()
+    ips
 }
 
-fn user_agent(headers: &HeaderMap) -> String {
+fn user_agent(headers: &HeaderMap) -> Cow<'_, str> {
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match agent.get(..USER_AGENT_LEN_MAX) {
-        Some(start) if agent.len() > USER_AGENT_LEN_MAX => format!("{start}...TRUNCATED"),
-        _ => agent.to_owned(),
+        Some(start) if agent.len() > USER_AGENT_LEN_MAX => format!("{start}...TRUNCATED").into(),
+        _ => agent.into(),
     }
 }
 
@@ -269,12 +284,13 @@ impl Recording {
             Capture::Nothing => None,
             Capture::Pieces(pieces, _) => Some(Body::Pieces(pieces)),
             Capture::TooLarge => {
-                notes.annotations.push((TRUNCATED.into(), "true".to_owned()));
+                notes.annotate(TRUNCATED, "true");
                 None
             }
         };
         if !recorder.omit.contains(Stage::ResponseComplete) {
-            recorder.auditor.record_behind(recorder.event(Stage::ResponseComplete, status, notes, response));
+            let event = recorder.event(Stage::ResponseComplete, &status, &notes, response.as_ref());
+            recorder.auditor.record_behind(&event);
         }
     }
 }
@@ -290,7 +306,7 @@ mod tests {
                 headers.insert(name, value.parse().expect("a value"));
             }
         }
-        source_ips(&headers, peer.parse().ok())
+        source_ips(&headers, peer.parse().ok()).iter().map(ToString::to_string).collect()
     }
 
     #[test]

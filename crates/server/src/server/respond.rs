@@ -19,7 +19,7 @@ use http_body_util::BodyExt;
 use jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 
-use super::audit::{Recorder, Sender};
+use super::audit::{Answered, Recorder, Sender};
 use super::{ApiServer, Connection};
 use crate::request_info::RequestInfo;
 
@@ -151,16 +151,20 @@ impl Exchange {
         let received = (received, self.audit_id.to_str().unwrap_or_default());
         let recorder = Recorder::new(auditor, &self.audit, parts, info, connection, sender, received);
         let Some(recorder) = recorder else { return Ok(()) };
-        // Boxed, here and below: requests that are not recorded do not carry the room for it.
-        let recorded = Box::pin(recorder.received()).await;
+        let waiting = recorder.received();
         self.recorder = Some(recorder);
-        recorded
+        match waiting {
+            // Boxed, here and below: requests that do not wait for it do not carry the room for it.
+            Some(waiting) => Box::pin(waiting.recorded()).await.map_err(|error| ApiError::internal(error.to_string())),
+            None => Ok(()),
+        }
     }
 
     /// Serving the request panicked, which is the last that is recorded of it.
     pub async fn panicked(&mut self) {
-        if let Some(recorder) = self.recorder.take() {
-            Box::pin(recorder.panicked(&self.audit)).await;
+        let waiting = self.recorder.take().and_then(|recorder| recorder.panicked(&self.audit));
+        if let Some(waiting) = waiting {
+            let _ = Box::pin(waiting.recorded()).await;
         }
     }
 
@@ -176,10 +180,11 @@ impl Exchange {
             Ok(answer) => (answer, None),
             Err(error) => (failure(&error, parts, query), Some(error)),
         };
-        let recording = match self.recorder.take() {
-            Some(recorder) => Box::pin(recorder.answered(&self.audit, &mut answer, error.as_ref())).await,
-            None => None,
-        };
+        let answered = self.recorder.take().map(|recorder| recorder.answered(&self.audit, &answer, error.as_ref()));
+        let Answered { waiting, recording } = answered.unwrap_or_default();
+        for waiting in waiting {
+            let _ = Box::pin(waiting.recorded()).await;
+        }
         if answer.body.is_streamed() {
             let mut followed = FollowedBody::around(std::mem::replace(&mut answer.body, ResponseBody::empty()), panics);
             followed.recording = recording;
