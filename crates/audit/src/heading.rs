@@ -214,19 +214,24 @@ fn field(out: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
+/// A user, what is empty left out.
 pub(crate) fn write_user(out: &mut Vec<u8>, user: &UserInfo) {
-    #[derive(Serialize)]
-    struct Shown<'a> {
-        #[serde(skip_serializing_if = "str::is_empty")]
-        username: &'a str,
-        #[serde(skip_serializing_if = "str::is_empty")]
-        uid: &'a str,
-        #[serde(skip_serializing_if = "<[String]>::is_empty")]
-        groups: &'a [String],
-        #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-        extra: &'a std::collections::BTreeMap<String, Vec<String>>,
+    out.push(b'{');
+    field(out, "username", &user.name);
+    field(out, "uid", &user.uid);
+    for (index, group) in user.groups.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { br#""groups":["# } else { b"," });
+        text(out, group);
     }
-    json(out, &Shown { username: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra });
+    if !user.groups.is_empty() {
+        out.extend_from_slice(b"],");
+    }
+    if !user.extra.is_empty() {
+        out.extend_from_slice(br#""extra":"#);
+        json(out, &user.extra);
+    }
+    out.pop_if(|last| *last == b',');
+    out.push(b'}');
 }
 
 /// RFC 3339 with microseconds. By hand, because every request has three of them.
@@ -301,6 +306,18 @@ mod tests {
     fn the_client_is_its_addresses_and_its_program() {
         let client = written(|out| heading(None).write_client(out));
         assert_eq!(client, r#","sourceIPs":["10.0.0.1","::1"],"userAgent":"kube\"ctl""#);
+    }
+
+    #[test]
+    fn of_a_user_what_is_empty_is_left_out() {
+        let mut user = UserInfo::default();
+        assert_eq!(written(|out| write_user(out, &user)), "{}");
+        (user.name, user.groups) = ("jane".into(), vec!["a".into(), "b\"".into()]);
+        assert_eq!(written(|out| write_user(out, &user)), r#"{"username":"jane","groups":["a","b\""]}"#);
+        user.extra.insert("k".into(), vec!["v".into()]);
+        user.uid = "7".into();
+        let all = r#"{"username":"jane","uid":"7","groups":["a","b\""],"extra":{"k":["v"]}}"#;
+        assert_eq!(written(|out| write_user(out, &user)), all);
     }
 
     #[test]
