@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+use super::expiry::expiry_ms;
 use super::frame::FrameBuilder;
 use super::history::Retention;
 use super::log::{AppendError, Log};
@@ -185,8 +186,7 @@ impl Committer {
         }
         match op {
             Op::Put { key, value, ttl, .. } => {
-                let expires_at_ms =
-                    ttl.map(|ttl| now_ms.saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)).max(1));
+                let expires_at_ms = ttl.map(|ttl| expiry_ms(now_ms, ttl));
                 self.changes.push((put_event(key, value, revision, current), expires_at_ms));
             }
             Op::Delete { .. } => {

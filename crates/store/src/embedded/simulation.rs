@@ -98,7 +98,7 @@ impl Model {
                         KeyValue { key: key.clone(), value: value.clone(), create_revision, mod_revision: revision };
                     next.insert(key.clone(), kv.clone());
                     expiries.remove(key);
-                    expiries.extend(ttl.map(|ttl| (key.clone(), now_ms + ttl.as_millis() as u64)));
+                    expiries.extend(ttl.map(|ttl| (key.clone(), now_ms + ttl.as_millis() as u64 + 1)));
                     events.push(Event { change: Change::Put(kv), previous });
                 }
                 Op::Delete { key, .. } => {

@@ -180,7 +180,7 @@ async fn expiry_survives_a_restart() {
     let revision = store.revision().await.expect("revision");
     let mut changes = store.watch(everything(), revision).await.expect("watch");
     assert_eq!(list(&store).await.len(), 1, "not yet");
-    clock.0.fetch_add(60_000, Ordering::SeqCst);
+    clock.0.fetch_add(60_001, Ordering::SeqCst);
     store.shared.queue.kick();
     match changes.next().await {
         Some(Ok(WatchItem::Events(events))) => {
