@@ -3,7 +3,7 @@
 //!
 //! Both stand for other machines, and what is measured is how the server shares itself, not how this machine's cores are
 //! shared between three programs. So the noisy client gets the time that nobody else wants, and gives it up at once
-//! (SCHED_IDLE; a process that is only nice finishes its turn of up to 4 ms first), and the quiet one does not wait for a
+//! (SCHED_IDLE; a process that is only nice may finish its turn of up to 4 ms first), and the quiet one does not wait for a
 //! core (SCHED_FIFO, where that is allowed; it says so where it is not).
 
 use std::io::{Read, Write};
